@@ -1,0 +1,2 @@
+//! Go or hold: one door, one file per policy.
+pub mod thunderagent;

@@ -1,0 +1,1 @@
+//! Tokens or text to block hashes.

@@ -1,0 +1,85 @@
+//! Everything that a caller can do wrong, or that the state of the world does not allow.
+//!
+//! One opaque error with a stable [`Error::code`]. A caller can do two things with it: show the
+//! message, or branch on the code. Nothing else about it is promised.
+use std::fmt;
+
+/// The result of a core call.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why a call was refused. The call changed nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Error {
+    kind: Kind,
+    detail: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    InvalidArgument,
+    DuplicateId,
+    UnknownId,
+    NoWorker,
+    OwnerUnavailable,
+    TooManyReservations,
+}
+
+impl Error {
+    /// The stable code of this error, without the `WARMPATH_` that the binding puts before it.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self.kind {
+            Kind::InvalidArgument => "INVALID_ARGUMENT",
+            Kind::DuplicateId => "DUPLICATE_ID",
+            Kind::UnknownId => "UNKNOWN_ID",
+            Kind::NoWorker => "NO_WORKER",
+            Kind::OwnerUnavailable => "OWNER_UNAVAILABLE",
+            Kind::TooManyReservations => "TOO_MANY_RESERVATIONS",
+        }
+    }
+
+    /// An argument has a value that is not allowed; `detail` names it and what is allowed.
+    pub(crate) fn invalid_argument(detail: impl Into<String>) -> Self {
+        Self::new(Kind::InvalidArgument, detail)
+    }
+
+    /// Something with this name exists already.
+    pub(crate) fn duplicate_id(detail: impl Into<String>) -> Self {
+        Self::new(Kind::DuplicateId, detail)
+    }
+
+    /// Nothing with this name exists (any more).
+    pub(crate) fn unknown_id(detail: impl Into<String>) -> Self {
+        Self::new(Kind::UnknownId, detail)
+    }
+
+    /// No worker of the targets asked for can take the turn now.
+    pub(crate) fn no_worker(detail: impl Into<String>) -> Self {
+        Self::new(Kind::NoWorker, detail)
+    }
+
+    /// The turn may only go to the owner of its state, and that one cannot take it.
+    pub(crate) fn owner_unavailable(detail: impl Into<String>) -> Self {
+        Self::new(Kind::OwnerUnavailable, detail)
+    }
+
+    /// The bound on turns in flight is reached.
+    pub(crate) fn too_many_reservations(detail: impl Into<String>) -> Self {
+        Self::new(Kind::TooManyReservations, detail)
+    }
+
+    fn new(kind: Kind, detail: impl Into<String>) -> Self {
+        Self {
+            kind,
+            detail: detail.into(),
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.detail)
+    }
+}
+
+impl std::error::Error for Error {}

@@ -1,0 +1,22 @@
+//! The decisions of Warmpath: where the next turn of an agent session runs, and why.
+//!
+//! A deterministic state machine. Events and a time come in, decisions go out; there is no clock,
+//! no I/O, no thread and no global state. The same list of calls gives the same list of answers on
+//! any machine, which is what makes replay, simulation and property tests the same thing.
+//!
+//! Each module is a room with one question: `block` (what are the blocks of this prompt), `prefix`
+//! (who has them), `session` (whose turn is it), `load` (what is in flight), `score` (what would it
+//! cost there), `admission` (go or hold), `continuity` (which target may answer), `receipt` (why).
+//! `scheduler` composes them and is the only door a caller needs.
+#![forbid(unsafe_code)]
+
+pub mod admission;
+pub mod block;
+mod error;
+mod id;
+pub mod load;
+pub mod prefix;
+pub mod score;
+
+pub use error::{Error, Result};
+pub use id::{GroupId, Micros, PlaceId, ProgramId, ReservationId, TargetId, WorkerId};

@@ -1,0 +1,1 @@
+//! Choosing among costs at random, with weights.

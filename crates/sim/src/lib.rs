@@ -1,0 +1,2 @@
+//! An engine model on a virtual clock: what an inference engine would do with the turns it is given.
+#![forbid(unsafe_code)]
