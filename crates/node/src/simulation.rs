@@ -1,0 +1,1 @@
+//! The native face of the engine model.
