@@ -12,11 +12,16 @@
 
 pub mod admission;
 pub mod block;
+pub mod continuity;
 mod error;
 mod id;
 pub mod load;
 pub mod prefix;
+pub mod receipt;
+pub mod scheduler;
 pub mod score;
+pub mod session;
+mod steps;
 
 pub use error::{Error, Result};
 pub use id::{GroupId, Micros, PlaceId, ProgramId, ReservationId, TargetId, WorkerId};

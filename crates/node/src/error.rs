@@ -8,9 +8,8 @@ use napi::bindgen_prelude::{Error, Result};
 pub(crate) struct Code(String);
 
 impl Code {
-    /// An argument that the addon itself could not read.
-    pub(crate) fn invalid_argument() -> Self {
-        Self("WARMPATH_INVALID_ARGUMENT".to_owned())
+    fn new(code: &str) -> Self {
+        Self(format!("WARMPATH_{code}"))
     }
 }
 
@@ -22,7 +21,17 @@ impl AsRef<str> for Code {
 
 /// Refuses an argument; `detail` names it and what is allowed.
 pub(crate) fn invalid(detail: impl Into<String>) -> Error<Code> {
-    Error::new(Code::invalid_argument(), detail.into())
+    Error::new(Code::new("INVALID_ARGUMENT"), detail.into())
+}
+
+/// The scheduler behind the handle takes no turns any more.
+pub(crate) fn closed() -> Error<Code> {
+    Error::new(Code::new("CLOSED"), "the scheduler is closed".to_owned())
+}
+
+/// An error of the core, under its own code.
+pub(crate) fn refused(error: &warmpath_core::Error) -> Error<Code> {
+    Error::new(Code::new(error.code()), error.to_string())
 }
 
 /// Runs `f`; a panic inside becomes an error, and whatever lock it held is free again.
@@ -33,6 +42,6 @@ pub(crate) fn guard<T>(f: impl FnOnce() -> Result<T, Code>) -> Result<T, Code> {
             .map(|s| (*s).to_owned())
             .or_else(|| panic.downcast_ref::<String>().cloned())
             .unwrap_or_else(|| "a panic without a message".to_owned());
-        Err(Error::new(Code("WARMPATH_PANIC".to_owned()), text))
+        Err(Error::new(Code::new("PANIC"), text))
     })
 }

@@ -2,6 +2,12 @@
 //! decides nothing. Hot calls are free functions on a handle, because a class method of napi-rs
 //! keeps a process-wide borrow record that costs several times the call itself.
 mod error;
+mod frame;
+mod handle;
+mod options;
+mod out;
+mod report;
+mod scheduler;
 mod simulation;
 
 /// Silences the default panic printer of this library: a panic becomes a JS error instead.

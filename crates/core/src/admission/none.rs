@@ -1,0 +1,78 @@
+//! The policy that holds nobody.
+//!
+//! Keeps no state: every turn is released in the call that begins it, to its pin or anywhere. It
+//! has the same methods as the other policies, so that the door dispatches without a special case.
+//! Every method costs O(1).
+use super::{Begin, ProgramState, Release};
+use crate::{Micros, ProgramId, ReservationId, WorkerId};
+
+/// Everything goes at once.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Passthrough;
+
+impl Passthrough {
+    pub(super) fn begin(&mut self, _now: Micros, begin: Begin, out: &mut Vec<Release>) {
+        out.push(Release {
+            ticket: begin.ticket,
+            worker: begin.pin,
+        });
+    }
+
+    pub(super) fn sent(&mut self, _now: Micros, _ticket: ReservationId, _worker: WorkerId) {}
+
+    pub(super) fn progress(&mut self, _now: Micros, _ticket: ReservationId, _tokens: u32) {}
+
+    pub(super) fn complete(
+        &mut self,
+        _now: Micros,
+        _ticket: ReservationId,
+        _tokens: Option<u32>,
+        _out: &mut Vec<Release>,
+    ) {
+    }
+
+    pub(super) fn cancel(&mut self, _now: Micros, _ticket: ReservationId, _out: &mut Vec<Release>) {
+    }
+
+    pub(super) fn set_workers(&mut self, _now: Micros, _workers: &[(WorkerId, Option<u64>)]) {}
+
+    pub(super) fn set_worker(&mut self, _now: Micros, _worker: WorkerId, _capacity: Option<u64>) {}
+
+    pub(super) fn remove_worker(&mut self, _now: Micros, _worker: WorkerId) {}
+
+    pub(super) fn advance(&mut self, _now: Micros, _out: &mut Vec<Release>) {}
+
+    pub(super) fn next_wake(&self) -> Option<Micros> {
+        None
+    }
+
+    pub(super) fn end_program(&mut self, _now: Micros, _program: ProgramId) {}
+
+    pub(super) fn used(&self, _worker: WorkerId) -> u64 {
+        0
+    }
+
+    pub(super) fn position(&self, _ticket: ReservationId) -> Option<usize> {
+        None
+    }
+
+    pub(super) fn is_held(&self, _ticket: ReservationId) -> bool {
+        false
+    }
+
+    pub(super) fn waiting(&self) -> usize {
+        0
+    }
+
+    pub(super) fn paused(&self) -> usize {
+        0
+    }
+
+    pub(super) fn state(&self, _program: ProgramId) -> Option<ProgramState> {
+        None
+    }
+
+    pub(super) fn programs(&self) -> Vec<(ProgramId, ProgramState)> {
+        Vec::new()
+    }
+}

@@ -1,1 +1,0 @@
-//! The published ThunderAgent controller.

@@ -1,0 +1,105 @@
+//! What can be asked of the policy without changing it.
+//!
+//! For status pages, snapshots and tests; no decision depends on anything here.
+use super::program::Gate;
+use super::{Counters, ThunderAgent};
+use crate::admission::ProgramState;
+use crate::{ProgramId, ReservationId, WorkerId};
+
+impl ThunderAgent {
+    /// Tokens charged to `worker`. Growth told by `progress` is in it from the next begin, sent,
+    /// complete, cancel or tick on.
+    #[must_use]
+    pub fn used(&self, worker: WorkerId) -> u64 {
+        self.table.orders.ledger.used(worker)
+    }
+
+    /// Every worker that an active program is on, with its charge, by id.
+    pub fn charges(&self) -> impl Iterator<Item = (WorkerId, u64)> {
+        self.table.orders.ledger.charged()
+    }
+
+    /// See [`Admission::position`](crate::admission::Admission::position). O(paused).
+    #[must_use]
+    pub fn position(&self, ticket: ReservationId) -> Option<usize> {
+        let turn = self.table.turn(ticket)?;
+        if turn.gate != Gate::Held {
+            return None;
+        }
+        let id = turn.begin.program;
+        let own = self.table.queue(id).position(|queued| queued == ticket)?;
+        let paused = self.table.program(id).is_some_and(|p| p.is_paused());
+        if !paused {
+            return Some(own);
+        }
+        let order = self.table.orders.resume.iter();
+        let ahead = order.take_while(|&&(_, _, other)| other != id);
+        let held: usize = ahead.map(|&(_, _, p)| self.table.queue(p).count()).sum();
+        Some(held + own + 1)
+    }
+
+    /// See [`Admission::is_held`](crate::admission::Admission::is_held).
+    #[must_use]
+    pub fn is_held(&self, ticket: ReservationId) -> bool {
+        let turn = self.table.turn(ticket);
+        turn.is_some_and(|turn| turn.gate == Gate::Held)
+    }
+
+    /// Turns that are held: for room, or behind another turn of their program.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.table.waiting()
+    }
+
+    /// Turns that have begun and not ended, held or running.
+    #[must_use]
+    pub fn tracked(&self) -> usize {
+        self.table.tracked()
+    }
+
+    /// Programs that are paused.
+    #[must_use]
+    pub fn paused(&self) -> usize {
+        self.table.orders.resume.len()
+    }
+
+    /// Programs that will be paused when their turn ends.
+    #[must_use]
+    pub fn marked(&self) -> usize {
+        self.table.orders.marked
+    }
+
+    /// What is known of one program.
+    #[must_use]
+    pub fn state(&self, program: ProgramId) -> Option<ProgramState> {
+        self.table.program(program).map(|program| program.state)
+    }
+
+    /// Every program with its state, by id. O(n log n).
+    #[must_use]
+    pub fn programs(&self) -> Vec<(ProgramId, ProgramState)> {
+        let all = self.table.programs();
+        let mut all: Vec<_> = all.map(|(id, program)| (id, program.state)).collect();
+        all.sort_unstable_by_key(|&(id, _)| id);
+        all
+    }
+
+    /// Every released turn that has not ended, with the worker chosen for it, by ticket.
+    /// O(n log n).
+    #[must_use]
+    pub fn released(&self) -> Vec<(ReservationId, Option<WorkerId>)> {
+        let turns = self.table.turns().filter_map(|turn| match turn.gate {
+            Gate::Released(worker) => Some((turn.begin.ticket, worker)),
+            Gate::Held => None,
+        });
+        let mut turns: Vec<_> = turns.collect();
+        turns.sort_unstable_by_key(|&(ticket, _)| ticket);
+        turns
+    }
+
+    /// What the policy has done so far.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+}

@@ -1,0 +1,215 @@
+//! What happens between calls: programs come back, are forced back, lose room, are forgotten.
+//!
+//! Ticks lie at the multiples of the interval. [`ThunderAgent::advance`] runs one only where it
+//! could change something, which gives the same results as running all of them. Within a tick
+//! programs come back before others are paused, so nobody does both.
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+
+use super::ThunderAgent;
+use super::program::ResumeGroup;
+use crate::admission::Release;
+use crate::{Micros, ProgramId, WorkerId};
+
+/// Rooms of the live workers, most first, then the lowest id.
+type Rooms = BTreeSet<(Reverse<u64>, WorkerId)>;
+
+impl ThunderAgent {
+    /// See [`Admission::advance`](crate::admission::Admission::advance). Late or not, at most one
+    /// tick runs.
+    pub fn advance(&mut self, now: Micros, out: &mut Vec<Release>) {
+        self.observe(now);
+        if self.next_wake().is_some_and(|at| at <= self.clock) {
+            self.tick(now, out);
+        }
+    }
+
+    /// See [`Admission::next_wake`](crate::admission::Admission::next_wake).
+    #[must_use]
+    pub fn next_wake(&self) -> Option<Micros> {
+        if self.is_unsettled() {
+            return Some(self.due);
+        }
+        let &(since, _) = self.table.orders.idle.first()?;
+        let expiry = since.plus(self.table.config.retention);
+        Some(self.due.max(self.grid(expiry)))
+    }
+
+    /// Whether a tick could change more than forget idle programs.
+    fn is_unsettled(&self) -> bool {
+        let orders = &self.table.orders;
+        !orders.resume.is_empty()
+            || !orders.ledger.over().is_empty()
+            || orders.ledger.wants_look()
+            || self.table.is_stale()
+    }
+
+    /// Notes the time. Ticks that have passed while nothing was unsettled would have done nothing.
+    pub(super) fn observe(&mut self, now: Micros) {
+        self.clock = self.clock.max(now);
+        if self.next_wake().is_none_or(|at| at > self.clock) {
+            self.due = self.due.max(self.grid(self.clock));
+        }
+    }
+
+    /// The first tick at or after `at`.
+    fn grid(&self, at: Micros) -> Micros {
+        let interval = self.table.config.interval.0;
+        Micros(at.0.div_ceil(interval).saturating_mul(interval))
+    }
+
+    /// Runs a tick now, wanted or not.
+    pub fn tick(&mut self, now: Micros, out: &mut Vec<Release>) {
+        self.clock = self.clock.max(now);
+        self.table.look();
+        self.expire();
+        self.resume(out);
+        self.force(out);
+        self.shed();
+        self.due = self.grid(self.clock.plus(Micros(1)));
+    }
+
+    /// Forgets programs that have been idle for the retention.
+    fn expire(&mut self) {
+        while let Some(&(since, id)) = self.table.orders.idle.first() {
+            if self.clock.since(since) < self.table.config.retention {
+                break;
+            }
+            self.table.forget(id);
+            self.counters.expired += 1;
+        }
+    }
+
+    /// Brings paused programs back where there is room below the ceiling.
+    fn resume(&mut self, out: &mut Vec<Release>) {
+        if self.table.orders.resume.is_empty() {
+            return;
+        }
+        let buffer = u64::from(self.table.config.buffer_tokens);
+        let rooms = self.table.orders.ledger.rooms();
+        let roomy = rooms.filter(|&(_, room)| room > buffer);
+        let mut rooms: Rooms = roomy.map(|(id, room)| (Reverse(room), id)).collect();
+        for (Reverse(tokens), id) in self.choose(&rooms) {
+            let need = u64::from(tokens) + buffer;
+            let pin = self.table.current(id).and_then(|turn| turn.begin.pin);
+            if let Some(worker) = take_room(&mut rooms, need, buffer, pin) {
+                self.counters.resumes += 1;
+                self.bring_back(id, Some(worker), out);
+            }
+        }
+    }
+
+    /// The programs that would fit all rooms taken together, in the order of coming back; returned
+    /// largest first. Within a group needs only grow, so the first that does not fit ends it.
+    fn choose(&self, rooms: &Rooms) -> BTreeSet<(Reverse<u32>, ProgramId)> {
+        let buffer = u64::from(self.table.config.buffer_tokens);
+        let total = rooms
+            .iter()
+            .fold(0, |sum: u64, &(Reverse(room), _)| sum.saturating_add(room));
+        let mut taken = 0;
+        let mut chosen = BTreeSet::new();
+        for group in ResumeGroup::ALL {
+            let first = (group, 0, ProgramId(0));
+            let last = (group, u32::MAX, ProgramId(u64::MAX));
+            for &(_, tokens, id) in self.table.orders.resume.range(first..=last) {
+                let sum = taken + u64::from(tokens) + buffer;
+                if sum > total {
+                    break;
+                }
+                taken = sum;
+                chosen.insert((Reverse(tokens), id));
+            }
+        }
+        chosen
+    }
+
+    /// Makes a paused program active on `worker` and lets its current turn go.
+    fn bring_back(&mut self, id: ProgramId, worker: Option<WorkerId>, out: &mut Vec<Release>) {
+        self.table.edit(id, |program| program.resume(worker));
+        if let Some(ticket) = self.table.current(id).map(|turn| turn.begin.ticket) {
+            self.table.release(ticket, worker, out);
+        }
+    }
+
+    /// Brings back programs whose turn has been held for the timeout, whatever the load: to their
+    /// pin, or to the worker with most spare capacity; anywhere when no worker is live.
+    fn force(&mut self, out: &mut Vec<Release>) {
+        let timeout = self.table.config.resume_timeout;
+        let mut spare: Option<Vec<(WorkerId, i128)>> = None;
+        while let Some(&(since, id)) = self.table.orders.held.first() {
+            if self.clock.since(since) < timeout {
+                break;
+            }
+            let need = i128::from(self.need(id));
+            let spare = spare.get_or_insert_with(|| self.decayed_spare());
+            let pin = self.table.current(id).and_then(|turn| turn.begin.pin);
+            let most = spare.iter().max_by_key(|&&(w, free)| (free, Reverse(w)));
+            let worker = pin.or(most.map(|&(w, _)| w));
+            if let Some((_, free)) = spare.iter_mut().find(|(w, _)| Some(*w) == worker) {
+                *free -= need;
+            }
+            self.counters.forced += 1;
+            self.bring_back(id, worker, out);
+        }
+    }
+
+    /// Spare capacity of each live worker when an idle context counts less the longer it is idle.
+    /// O(acting programs), paid only by a tick that forces somebody.
+    fn decayed_spare(&self) -> Vec<(WorkerId, i128)> {
+        let spare = self.table.orders.ledger.spare();
+        spare
+            .map(|(id, free, acting)| (id, free + acting.map(|p| self.faded(p)).sum::<i128>()))
+            .collect()
+    }
+
+    /// The tokens of an acting program's charge that idleness has taken off.
+    fn faded(&self, id: ProgramId) -> i128 {
+        let Some(program) = self.table.program(id) else {
+            return 0;
+        };
+        let config = &self.table.config;
+        let idle = program
+            .idle_since
+            .map_or(Micros(0), |s| self.clock.since(s));
+        let half_lives = idle.0 as f64 / config.acting_half_life.0 as f64;
+        let weighted = config.weighted(program.charged);
+        let left = libm::floor(weighted as f64 * libm::exp2(-half_lives)) as u64;
+        i128::from(weighted - left.min(weighted))
+    }
+
+    /// Takes room from programs on workers above the threshold: idle ones by size, then marks.
+    fn shed(&mut self) {
+        let over: Vec<WorkerId> = self.table.orders.ledger.over().iter().copied().collect();
+        for worker in over {
+            while self.table.orders.ledger.above_target(worker) {
+                let Some(id) = self.table.orders.ledger.smallest_acting(worker) else {
+                    break;
+                };
+                self.table.edit(id, |program| program.pause());
+                self.counters.pauses += 1;
+            }
+            if !self.table.orders.ledger.above_target(worker) {
+                continue;
+            }
+            while let Some(id) = self.table.orders.ledger.unmarked(worker) {
+                self.table.edit(id, |program| program.state.marked = true);
+                self.counters.marks += 1;
+            }
+        }
+    }
+}
+
+/// Takes `need` from the largest room, or from the pin's; drops a room that is used up.
+fn take_room(rooms: &mut Rooms, need: u64, buffer: u64, pin: Option<WorkerId>) -> Option<WorkerId> {
+    let found = match pin {
+        None => rooms.first(),
+        Some(pin) => rooms.iter().find(|&&(_, id)| id == pin),
+    };
+    let &(Reverse(room), worker) = found.filter(|(Reverse(room), _)| *room >= need)?;
+    rooms.remove(&(Reverse(room), worker));
+    let left = room - need;
+    if left > buffer {
+        rooms.insert((Reverse(left), worker));
+    }
+    Some(worker)
+}

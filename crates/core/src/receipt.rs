@@ -1,0 +1,244 @@
+//! Why: the record of one decision, from which it can be computed again.
+//!
+//! Receipts live in a bounded ring and reuse its memory; they hold numbers and small ids, and become
+//! text only when somebody asks. A receipt of a fleet of more than [`MAX_CANDIDATES`] workers keeps
+//! the cheapest ones and says how many there were.
+use std::collections::VecDeque;
+
+use crate::continuity::LockNote;
+use crate::id::{Micros, ReservationId, TargetId, WorkerId};
+use crate::score::kv::KvConfig;
+use crate::session::SessionId;
+
+/// How many candidates a receipt keeps.
+pub const MAX_CANDIDATES: usize = 64;
+
+/// How good the evidence behind a credit is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Trust {
+    /// Nothing is known of the worker's cache.
+    #[default]
+    None,
+    /// From the router's own decisions.
+    Predicted,
+    /// From the engine's events.
+    Exact,
+    /// From events of which some were lost.
+    Degraded,
+}
+
+/// One worker that could have taken the turn, with every term of its cost.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Candidate {
+    /// The worker.
+    pub worker: WorkerId,
+    /// Its cost in blocks; the least wins.
+    pub cost: f64,
+    /// Tokens of this prompt that its cache holds, contiguous from the root.
+    pub overlap_tokens: u32,
+    /// Uncached prompt tokens of its turns that have no first token yet.
+    pub prefill_tokens: u64,
+    /// Tokens of the blocks that its turns in flight hold, shared ones once.
+    pub active_tokens: u64,
+    /// Tokens that this turn would add to those.
+    pub additional_tokens: u32,
+    /// Turns in flight.
+    pub requests: u32,
+}
+
+/// What admission said.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AdmissionNote {
+    /// Go at once, anywhere.
+    #[default]
+    Free,
+    /// Go at once, to the worker where admission keeps the session.
+    Kept(WorkerId),
+    /// Held first, for this long.
+    Held(Micros),
+    /// Held first for this long, then given to this worker.
+    HeldFor(Micros, WorkerId),
+}
+
+/// A part of the prompt that changes with each conversation and so ends what sessions can share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Volatile {
+    /// Which segment of the prompt.
+    pub segment: u32,
+    /// Tokens of the prompt before it: more than these are never shared across conversations.
+    pub at_token: u32,
+}
+
+/// What the engine reported when the turn ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reported {
+    /// Prompt tokens, the cached ones included.
+    pub prompt_tokens: Option<u32>,
+    /// Of these, read from the cache.
+    pub cached_tokens: Option<u32>,
+    /// Tokens generated.
+    pub completion_tokens: Option<u32>,
+}
+
+/// How a turn ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Ending {
+    /// Not yet.
+    #[default]
+    Running,
+    /// The answer came to its end.
+    Completed(Reported),
+    /// The client left, the upstream failed, or the turn was dropped.
+    Cancelled,
+    /// It was sent elsewhere; another receipt has the new decision.
+    Rerouted,
+}
+
+/// The decision about one turn.
+#[derive(Clone, Debug, Default)]
+pub struct Receipt {
+    /// Its number; never reused.
+    pub id: u64,
+    /// When it was decided.
+    pub at: Micros,
+    /// The turn's reservation.
+    pub reservation: ReservationId,
+    /// The turn's session; it may have left since.
+    pub session: Option<SessionId>,
+    /// What the session is called: the name, or hex of the prompt it was found by.
+    pub session_name: String,
+    /// Which branch of the session, by admission's number.
+    pub program: Option<u64>,
+    /// The target chosen.
+    pub target: TargetId,
+    /// Whether the session's own target was passed over for now.
+    pub is_detour: bool,
+    /// The lock that chose it.
+    pub lock: LockNote,
+    /// What admission said.
+    pub admission: AdmissionNote,
+    /// The chosen row of `candidates`.
+    pub chosen: usize,
+    /// The rows, in the order of the group's workers, or the cheapest ones.
+    pub candidates: Vec<Candidate>,
+    /// How many there were.
+    pub eligible: usize,
+    /// The numbers that the costs were computed with.
+    pub weights: KvConfig,
+    /// The rest of what the costs need.
+    pub prompt: PromptNote,
+    /// How the turn ended.
+    pub ending: Ending,
+}
+
+/// The prompt as the score saw it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct PromptNote {
+    /// Tokens, estimated unless the caller brought them.
+    pub tokens: u32,
+    /// Blocks.
+    pub blocks: u32,
+    /// Tokens in a unit of cost.
+    pub unit_tokens: u32,
+    /// Evidence behind the chosen worker's overlap.
+    pub trust: Trust,
+    /// What ends the sharing between conversations.
+    pub volatile: Option<Volatile>,
+    /// The random draw that broke a tie or picked by weight, in [0, 1).
+    pub draw: Option<f64>,
+    /// Softmax temperature; 0 takes the least cost.
+    pub temperature: f64,
+}
+
+impl Receipt {
+    /// The row of the worker chosen.
+    #[must_use]
+    pub fn chosen(&self) -> Option<&Candidate> {
+        self.candidates.get(self.chosen)
+    }
+}
+
+/// The last receipts, oldest first.
+#[derive(Debug)]
+pub(crate) struct Ring {
+    receipts: VecDeque<Receipt>,
+    next: u64,
+    max: usize,
+}
+
+impl Ring {
+    /// An empty ring of at most `max` receipts (at least one).
+    pub(crate) fn new(max: usize) -> Self {
+        Self {
+            receipts: VecDeque::new(),
+            next: 1,
+            max: max.max(1),
+        }
+    }
+
+    /// A blank receipt at the end of the ring, with the memory of the one that had to leave.
+    pub(crate) fn push(&mut self) -> &mut Receipt {
+        let mut receipt = if self.receipts.len() >= self.max {
+            self.receipts.pop_front().unwrap_or_default()
+        } else {
+            Receipt::default()
+        };
+        let (mut candidates, mut name) = (receipt.candidates, receipt.session_name);
+        candidates.clear();
+        name.clear();
+        receipt = Receipt {
+            id: self.next,
+            candidates,
+            session_name: name,
+            ..Receipt::default()
+        };
+        self.next += 1;
+        self.receipts.push_back(receipt);
+        let last = self.receipts.len() - 1;
+        &mut self.receipts[last]
+    }
+
+    /// The receipt with this number, unless it has left or never was.
+    pub(crate) fn get(&self, id: u64) -> Option<&Receipt> {
+        self.receipts.get(self.position(id)?)
+    }
+
+    /// The receipt with this number, unless it has left or never was.
+    pub(crate) fn get_mut(&mut self, id: u64) -> Option<&mut Receipt> {
+        let position = self.position(id)?;
+        self.receipts.get_mut(position)
+    }
+
+    /// Receipts kept.
+    pub(crate) fn len(&self) -> usize {
+        self.receipts.len()
+    }
+
+    fn position(&self, id: u64) -> Option<usize> {
+        let first = self.receipts.front()?.id;
+        usize::try_from(id.checked_sub(first)?).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ring_keeps_the_newest_and_numbers_never_return() {
+        let mut ring = Ring::new(2);
+        for n in 1..=3 {
+            let receipt = ring.push();
+            assert_eq!((receipt.id, receipt.candidates.len()), (n, 0));
+            receipt.session_name.push('x');
+        }
+        assert_eq!(ring.len(), 2);
+        assert!(ring.get(1).is_none());
+        assert_eq!(ring.get(2).map(|r| r.id), Some(2));
+        assert!(ring.get(4).is_none());
+        if let Some(receipt) = ring.get_mut(3) {
+            receipt.ending = Ending::Cancelled;
+        }
+        assert_eq!(ring.get(3).map(|r| r.ending), Some(Ending::Cancelled));
+    }
+}

@@ -1,0 +1,104 @@
+//! What a scheduler is built from. Checked once, by [`super::Scheduler::new`].
+
+use crate::admission::{Admission, ThunderAgentConfig};
+use crate::error::Result;
+use crate::id::{GroupId, Micros};
+use crate::score::kv::KvConfig;
+
+/// Everything that is fixed while a scheduler lives.
+#[derive(Clone, Debug, Default)]
+pub struct Config {
+    /// Go or hold.
+    pub admission: AdmissionConfig,
+    /// The cost of a worker.
+    pub score: KvConfig,
+    /// Softmax temperature over costs; 0 takes the least one. Finite, at least 0.
+    pub temperature: f64,
+    /// A held turn ends with an error after this long; `None` leaves it to the policy.
+    pub hold_limit: Option<Micros>,
+    /// Bounds.
+    pub limits: Limits,
+    /// Seeds every random choice.
+    pub seed: u64,
+}
+
+/// Which policy decides between go and hold.
+#[derive(Clone, Debug, Default)]
+pub enum AdmissionConfig {
+    /// Everything goes.
+    #[default]
+    None,
+    /// Pause and resume at tool boundaries.
+    ThunderAgent(ThunderAgentConfig),
+}
+
+impl AdmissionConfig {
+    /// A controller of this policy, without workers.
+    pub(super) fn policy(&self) -> Result<Admission> {
+        match self {
+            Self::None => Ok(Admission::none()),
+            Self::ThunderAgent(config) => Admission::thunderagent(config.clone()),
+        }
+    }
+}
+
+/// How much the scheduler remembers. A bound that is reached forgets the oldest, except that of
+/// reservations, which refuses.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Sessions.
+    pub sessions: usize,
+    /// Turns in flight or held.
+    pub reservations: usize,
+    /// Receipts.
+    pub receipts: usize,
+    /// Blocks in the prefix index.
+    pub blocks: usize,
+    /// Ids of tool calls and provider state.
+    pub owners: usize,
+    /// A session that has been idle this long is forgotten.
+    pub session_idle: Micros,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            sessions: 100_000,
+            reservations: 100_000,
+            receipts: 4_096,
+            blocks: 4_000_000,
+            owners: 1_000_000,
+            session_idle: Micros::from_secs(6 * 3600),
+        }
+    }
+}
+
+/// Workers that can serve the same model.
+#[derive(Clone, Copy, Debug)]
+pub struct GroupOptions {
+    /// Tokens in a block, and in a unit of cost. At least 1.
+    pub block_tokens: u32,
+    /// How long a decision of the router's own is taken as evidence of a warm cache; `None` for
+    /// as long as the worker has room.
+    pub ttl: Option<Micros>,
+}
+
+impl Default for GroupOptions {
+    fn default() -> Self {
+        Self {
+            block_tokens: 64,
+            ttl: Some(Micros::from_secs(300)),
+        }
+    }
+}
+
+/// A worker as it is registered.
+#[derive(Clone, Debug)]
+pub struct WorkerOptions {
+    /// What an operator calls it. Unique, not empty.
+    pub name: String,
+    /// The group it serves in.
+    pub group: GroupId,
+    /// Tokens that its cache holds; `None` when unknown, which never holds a turn.
+    pub capacity_tokens: Option<u64>,
+}

@@ -1,0 +1,149 @@
+//! Turns from submit to end: what each one occupies, and what must be settled when it ends.
+
+use hashbrown::HashMap;
+
+use crate::block::Chain;
+use crate::continuity::LockNote;
+use crate::id::{GroupId, Micros, ProgramId, ReservationId, TargetId, WorkerId};
+use crate::prefix::Coverage;
+use crate::receipt::Volatile;
+use crate::session::SessionId;
+
+use super::turn::TurnKind;
+
+/// What a turn does at the moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// It waits for admission.
+    Held,
+    /// It was sent to this worker, as this receipt says.
+    Running { worker: WorkerId, receipt: u64 },
+}
+
+/// One turn between its submit and its end.
+#[derive(Debug)]
+pub(super) struct Reservation {
+    pub(super) session: SessionId,
+    pub(super) program: Option<ProgramId>,
+    pub(super) kind: TurnKind,
+    pub(super) target: TargetId,
+    pub(super) group: GroupId,
+    /// Targets that may take over when the first one cannot; empty when a lock forbids it.
+    pub(super) alternatives: Vec<TargetId>,
+    pub(super) pin: Option<WorkerId>,
+    /// Workers that have failed this turn.
+    pub(super) excluded: Vec<WorkerId>,
+    pub(super) chain: Chain,
+    /// What was believed of the worker's cache before the turn went there.
+    pub(super) coverage: Coverage,
+    /// Bytes of canonical text, for the token rate; 0 when the caller brought tokens.
+    pub(super) text_bytes: u32,
+    pub(super) since: Micros,
+    pub(super) notes: Notes,
+    pub(super) state: State,
+}
+
+impl Reservation {
+    /// How long the turn has waited; `None` when it went at once.
+    pub(super) fn waited(&self, now: Micros) -> Option<Micros> {
+        self.notes.was_held.then(|| now.since(self.since))
+    }
+}
+
+/// What the receipt will say that the reservation itself does not need.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Notes {
+    pub(super) lock: LockNote,
+    pub(super) is_detour: bool,
+    pub(super) was_held: bool,
+    pub(super) volatile: Option<Volatile>,
+}
+
+/// The turns in flight and held.
+#[derive(Debug, Default)]
+pub(super) struct Reservations {
+    live: HashMap<ReservationId, Reservation>,
+    next: u64,
+    held: usize,
+    /// Lists of ended turns, to be filled again.
+    spare: Vec<Chain>,
+    spare_coverages: Vec<Coverage>,
+}
+
+/// Lists kept for re-use; more would only hold memory after a burst.
+const SPARE_LISTS: usize = 64;
+
+impl Reservations {
+    /// Turns in flight and held.
+    pub(super) fn len(&self) -> usize {
+        self.live.len()
+    }
+
+    /// Turns held.
+    pub(super) fn held(&self) -> usize {
+        self.held
+    }
+
+    /// The number of the next turn.
+    pub(super) fn next_id(&mut self) -> ReservationId {
+        self.next += 1;
+        ReservationId(self.next)
+    }
+
+    /// An empty chain, with memory from an ended turn where there is one.
+    pub(super) fn spare_chain(&mut self) -> Chain {
+        self.spare.pop().unwrap_or_default()
+    }
+
+    /// An empty coverage, with memory from an ended turn where there is one.
+    pub(super) fn spare_coverage(&mut self) -> Coverage {
+        self.spare_coverages.pop().unwrap_or_default()
+    }
+
+    pub(super) fn insert(&mut self, id: ReservationId, reservation: Reservation) {
+        self.held += usize::from(reservation.state == State::Held);
+        self.live.insert(id, reservation);
+    }
+
+    pub(super) fn get(&self, id: ReservationId) -> Option<&Reservation> {
+        self.live.get(&id)
+    }
+
+    pub(super) fn get_mut(&mut self, id: ReservationId) -> Option<&mut Reservation> {
+        self.live.get_mut(&id)
+    }
+
+    pub(super) fn remove(&mut self, id: ReservationId) -> Option<Reservation> {
+        let reservation = self.live.remove(&id)?;
+        self.held -= usize::from(reservation.state == State::Held);
+        Some(reservation)
+    }
+
+    /// Takes back the memory of a chain.
+    pub(super) fn recycle_chain(&mut self, mut chain: Chain) {
+        if self.spare.len() < SPARE_LISTS {
+            chain.clear();
+            self.spare.push(chain);
+        }
+    }
+
+    /// Takes back the memory of an ended turn.
+    pub(super) fn recycle(&mut self, turn: Reservation) {
+        if self.spare_coverages.len() < SPARE_LISTS {
+            self.spare_coverages.push(turn.coverage);
+        }
+        self.recycle_chain(turn.chain);
+    }
+
+    /// The held turns for which `which` holds, oldest first. O(all turns): for rare events only.
+    pub(super) fn held_where(&self, which: impl Fn(&Reservation) -> bool) -> Vec<ReservationId> {
+        let mut ids: Vec<_> = self
+            .live
+            .iter()
+            .filter(|(_, r)| r.state == State::Held && which(r))
+            .map(|(&id, _)| id)
+            .collect();
+        ids.sort_unstable();
+        ids
+    }
+}

@@ -1,0 +1,280 @@
+//! How turns end, and what their ends set free.
+//!
+//! Whatever way a turn ends, it leaves the table of reservations first; only the call that takes it
+//! out settles it, so a second end, or one that comes after a cancel, finds nothing and changes
+//! nothing. Holds that the end releases are placed in the same call.
+
+use crate::admission::Release;
+use crate::continuity::{IdKind, Owner};
+use crate::id::{GroupId, Micros, ReservationId, WorkerId};
+use crate::receipt::{Ending, Reported};
+use crate::session::Phase;
+
+use super::reservation::{Reservation, State};
+use super::turn::{Completion, Outcome, Settled, TurnKind};
+use super::{Health, Scheduler};
+
+/// Whether a call found its turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// It did, and the turn has ended by it.
+    Ended,
+    /// The turn had ended before, or never was.
+    Late,
+}
+
+impl Found {
+    /// Whether the turn has ended by this call.
+    #[must_use]
+    pub fn is_ended(self) -> bool {
+        self == Self::Ended
+    }
+}
+
+impl Scheduler {
+    /// The first token of the answer has come.
+    pub fn first_token(&mut self, now: Micros, id: ReservationId, settled: &mut Vec<Settled>) {
+        self.advance(now, settled);
+        if self.reservations.get(id).is_some() {
+            self.load.first_token(id);
+        } else {
+            self.counters.late_calls += 1;
+        }
+    }
+
+    /// The context of a turn has grown to `context_tokens`.
+    pub fn progress(
+        &mut self,
+        now: Micros,
+        id: ReservationId,
+        context_tokens: u32,
+        settled: &mut Vec<Settled>,
+    ) {
+        self.advance(now, settled);
+        match self.reservations.get(id) {
+            Some(reservation) => {
+                self.admission[reservation.group.index()].progress(self.now, id, context_tokens);
+            }
+            None => self.counters.late_calls += 1,
+        }
+    }
+
+    /// The answer has come to its end. Real figures replace the estimate, the session's phase
+    /// follows from the answer, and what the turn held goes to those who wait.
+    pub fn complete(
+        &mut self,
+        now: Micros,
+        id: ReservationId,
+        completion: &Completion<'_>,
+        settled: &mut Vec<Settled>,
+    ) -> Found {
+        self.advance(now, settled);
+        let Some(reservation) = self.reservations.remove(id) else {
+            self.counters.late_calls += 1;
+            return Found::Late;
+        };
+        let State::Running { worker, receipt } = reservation.state else {
+            // Nobody can have answered a held turn.
+            self.undo(id, reservation, settled);
+            return Found::Ended;
+        };
+        self.counters.completed += 1;
+        self.load.end(id);
+        self.learn(&reservation, worker, completion);
+        self.write_ending(receipt, Ending::Completed(completion.reported));
+        let mut releases = Vec::new();
+        if reservation.program.is_some() {
+            let context = context_tokens(&completion.reported);
+            let admission = &mut self.admission[reservation.group.index()];
+            admission.complete(self.now, id, context, &mut releases);
+        }
+        let phase = completion.phase.or(Some(Phase::Reasoning));
+        self.leave_session(&reservation, phase);
+        let group = reservation.group.index();
+        self.reservations.recycle(reservation);
+        self.release(group, releases, settled);
+        Found::Ended
+    }
+
+    /// The turn will not be answered: the client left, the upstream failed, or nobody wants it any
+    /// more. Held or sent, it occupies nothing afterwards.
+    pub fn cancel(&mut self, now: Micros, id: ReservationId, settled: &mut Vec<Settled>) -> Found {
+        self.advance(now, settled);
+        let Some(reservation) = self.reservations.remove(id) else {
+            self.counters.late_calls += 1;
+            return Found::Late;
+        };
+        self.undo(id, reservation, settled);
+        Found::Ended
+    }
+
+    /// Ends every hold; for a scheduler that is being closed. Turns in flight go on.
+    pub fn close(&mut self, now: Micros, settled: &mut Vec<Settled>) {
+        self.advance(now, settled);
+        for id in self.reservations.held_where(|_| true) {
+            self.fail_hold(id, Outcome::Closed, settled);
+        }
+    }
+
+    /// Places the turns that `group`'s admission has let go, and those that their failures let go.
+    pub(super) fn release(
+        &mut self,
+        group: usize,
+        mut releases: Vec<Release>,
+        settled: &mut Vec<Settled>,
+    ) {
+        let mut next = 0;
+        while let Some(release) = releases.get(next).copied() {
+            next += 1;
+            let Some(held) = self.held_for(release.ticket) else {
+                continue;
+            };
+            let outcome = match self.place(release.ticket, release.worker) {
+                Ok(placement) => Outcome::Go(placement),
+                Err(_) => {
+                    if let Some(reservation) = self.reservations.remove(release.ticket) {
+                        self.admission[group].cancel(self.now, release.ticket, &mut releases);
+                        self.leave_session(&reservation, None);
+                        self.reservations.recycle(reservation);
+                    }
+                    Outcome::NoWorker
+                }
+            };
+            settled.push(Settled {
+                reservation: release.ticket,
+                outcome,
+                held,
+            });
+        }
+    }
+
+    /// A turn that was taken in and cannot go anywhere leaves as if it had never come.
+    pub(super) fn abandon(&mut self, id: ReservationId, settled: &mut Vec<Settled>) {
+        if let Some(reservation) = self.reservations.remove(id) {
+            self.undo(id, reservation, settled);
+        }
+    }
+
+    /// Fails the holds whose limit has passed.
+    pub(super) fn expire_holds(&mut self, settled: &mut Vec<Settled>) {
+        while let Some(&(at, id)) = self.deadlines.front() {
+            if at > self.now && self.held_for(id).is_some() {
+                return;
+            }
+            self.deadlines.pop_front();
+            self.fail_hold(id, Outcome::HoldLimit, settled);
+        }
+    }
+
+    /// Tells admission which workers of the group are up, and fails the holds that nobody is left
+    /// to take. O(turns): the fleet changes rarely.
+    pub(super) fn fleet_changed(&mut self, group: GroupId, settled: &mut Vec<Settled>) {
+        let live: Vec<(WorkerId, Option<u64>)> = self
+            .topology
+            .up(group)
+            .map(|(id, worker)| (id, worker.capacity_tokens))
+            .collect();
+        self.admission[group.index()].set_workers(self.now, &live);
+        let is_up = |worker: WorkerId| live.iter().any(|&(id, _)| id == worker);
+        let stranded = self.reservations.held_where(|reservation| {
+            reservation.group == group && reservation.pin.map_or(live.is_empty(), |pin| !is_up(pin))
+        });
+        for id in stranded {
+            let outcome = match self.reservations.get(id).and_then(|r| r.pin) {
+                Some(_) => Outcome::OwnerUnavailable,
+                None => Outcome::NoWorker,
+            };
+            self.fail_hold(id, outcome, settled);
+        }
+    }
+
+    /// Ends a hold with `outcome`; does nothing when the turn is not held.
+    fn fail_hold(&mut self, id: ReservationId, outcome: Outcome, settled: &mut Vec<Settled>) {
+        let Some(held) = self.held_for(id) else {
+            return;
+        };
+        if let Some(reservation) = self.reservations.remove(id) {
+            settled.push(Settled {
+                reservation: id,
+                outcome,
+                held,
+            });
+            self.undo(id, reservation, settled);
+        }
+    }
+
+    /// How long the turn has been held; `None` when it is not.
+    fn held_for(&self, id: ReservationId) -> Option<Micros> {
+        let reservation = self.reservations.get(id)?;
+        (reservation.state == State::Held).then(|| self.now.since(reservation.since))
+    }
+
+    /// Takes a reservation's traces out of the rooms.
+    fn undo(&mut self, id: ReservationId, reservation: Reservation, settled: &mut Vec<Settled>) {
+        self.counters.cancelled += 1;
+        if let State::Running { receipt, .. } = reservation.state {
+            self.load.end(id);
+            self.write_ending(receipt, Ending::Cancelled);
+        }
+        let mut releases = Vec::new();
+        let group = reservation.group.index();
+        if reservation.program.is_some() {
+            self.admission[group].cancel(self.now, id, &mut releases);
+        }
+        self.leave_session(&reservation, None);
+        self.reservations.recycle(reservation);
+        self.release(group, releases, settled);
+    }
+
+    /// Ends the turn in its session; the session too when this was its last turn.
+    fn leave_session(&mut self, reservation: &Reservation, phase: Option<Phase>) {
+        let gone = self
+            .sessions
+            .end(self.now, reservation.session, reservation.program, phase);
+        let mut left: Vec<_> = gone.into_iter().collect();
+        if reservation.kind == TurnKind::Final && phase.is_some() {
+            self.sessions.remove(reservation.session, &mut left);
+        }
+        self.forget_programs(&left);
+    }
+
+    /// What an answer teaches: who owns which id, how long a text is in tokens, and what the
+    /// worker's cache really held.
+    fn learn(&mut self, turn: &Reservation, worker: WorkerId, completion: &Completion<'_>) {
+        let owner = Owner {
+            target: turn.target,
+            worker,
+        };
+        let tenant = self.sessions.get(turn.session).map_or("", |s| s.tenant());
+        for id in completion.tool_calls.iter() {
+            self.owners.learn(tenant, IdKind::ToolCall, id, owner);
+        }
+        for id in completion.state.iter() {
+            self.owners.learn(tenant, IdKind::State, id, owner);
+        }
+        let reported = completion.reported;
+        if let Some(tokens) = reported.prompt_tokens.filter(|_| turn.text_bytes > 0) {
+            let group = &mut self.topology.groups[turn.group.index()];
+            group.rate.observe(u64::from(turn.text_bytes), tokens);
+        }
+        let is_known = self
+            .topology
+            .worker(worker)
+            .is_ok_and(|worker| worker.health != Health::Removed);
+        if let Some(cached) = reported.cached_tokens.filter(|_| is_known) {
+            self.correct_prediction(turn, worker, cached);
+        }
+    }
+
+    fn write_ending(&mut self, receipt: u64, ending: Ending) {
+        if let Some(receipt) = self.receipts.get_mut(receipt) {
+            receipt.ending = ending;
+        }
+    }
+}
+
+/// The context that the turn has left behind; unknown unless the engine said how long the prompt was.
+fn context_tokens(reported: &Reported) -> Option<u32> {
+    let prompt = reported.prompt_tokens?;
+    Some(prompt.saturating_add(reported.completion_tokens.unwrap_or(0)))
+}

@@ -1,0 +1,1 @@
+//! The facade against written-out expectations.

@@ -1,0 +1,235 @@
+//! The fleet: groups, targets, workers and their health. Small tables indexed by id; a worker that
+//! was removed leaves its id behind unused.
+
+use std::num::NonZeroU32;
+
+use crate::block::TokenRate;
+use crate::continuity::Fleet;
+use crate::error::{Error, Result};
+use crate::id::{GroupId, Micros, PlaceId, TargetId, WorkerId};
+
+use super::config::GroupOptions;
+
+/// Whether a worker takes turns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Health {
+    /// It does.
+    #[default]
+    Up,
+    /// It finishes what it has and takes nothing new.
+    Draining,
+    /// It does not answer.
+    Down,
+    /// It is gone for good.
+    Removed,
+}
+
+/// One engine replica or hosted deployment.
+#[derive(Clone, Debug)]
+pub struct Worker {
+    /// What an operator calls it.
+    pub name: String,
+    /// The group it serves in.
+    pub group: GroupId,
+    /// Whether it takes turns.
+    pub health: Health,
+    /// Tokens that its cache holds.
+    pub capacity_tokens: Option<u64>,
+    pub(super) place: PlaceId,
+}
+
+/// A model as served by a group.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// What an operator calls it.
+    pub name: String,
+    /// Who serves it.
+    pub group: GroupId,
+}
+
+/// Workers that can serve the same model.
+#[derive(Clone, Debug)]
+pub(super) struct Group {
+    pub(super) workers: Vec<WorkerId>,
+    pub(super) block_tokens: NonZeroU32,
+    pub(super) ttl: Option<Micros>,
+    pub(super) rate: TokenRate,
+}
+
+/// Groups, targets and workers.
+#[derive(Debug, Default)]
+pub struct Topology {
+    pub(super) groups: Vec<Group>,
+    targets: Vec<Target>,
+    workers: Vec<Worker>,
+    epoch: u32,
+}
+
+impl Topology {
+    /// Grows with every change, so that a caller knows when to read again.
+    #[must_use]
+    pub fn epoch(&self) -> u32 {
+        self.epoch
+    }
+
+    /// Every worker ever registered, by id.
+    #[must_use]
+    pub fn workers(&self) -> &[Worker] {
+        &self.workers
+    }
+
+    /// Every target, by id.
+    #[must_use]
+    pub fn targets(&self) -> &[Target] {
+        &self.targets
+    }
+
+    /// How many groups there are.
+    #[must_use]
+    pub fn groups(&self) -> usize {
+        self.groups.len()
+    }
+
+    /// The worker.
+    ///
+    /// # Errors
+    /// `UNKNOWN_ID` when it was never registered.
+    pub fn worker(&self, id: WorkerId) -> Result<&Worker> {
+        self.workers
+            .get(id.index())
+            .ok_or_else(|| Error::unknown_id(format!("no worker has number {}", id.0)))
+    }
+
+    /// The target.
+    ///
+    /// # Errors
+    /// `UNKNOWN_ID` when it was never registered.
+    pub fn target(&self, id: TargetId) -> Result<&Target> {
+        self.targets
+            .get(id.index())
+            .ok_or_else(|| Error::unknown_id(format!("no target has number {}", id.0)))
+    }
+
+    pub(super) fn add_group(&mut self, options: GroupOptions) -> Result<GroupId> {
+        let block_tokens = NonZeroU32::new(options.block_tokens)
+            .ok_or_else(|| Error::invalid_argument("block_tokens is 0; it must be at least 1"))?;
+        let id = GroupId(number(self.groups.len())?);
+        self.groups.push(Group {
+            workers: Vec::new(),
+            block_tokens,
+            ttl: options.ttl,
+            rate: TokenRate::default(),
+        });
+        self.epoch += 1;
+        Ok(id)
+    }
+
+    pub(super) fn add_target(&mut self, name: &str, group: GroupId) -> Result<TargetId> {
+        self.check_group(group)?;
+        check_name("target", name, self.targets.iter().map(|t| t.name.as_str()))?;
+        let id = TargetId(number(self.targets.len())?);
+        self.targets.push(Target {
+            name: name.to_owned(),
+            group,
+        });
+        self.epoch += 1;
+        Ok(id)
+    }
+
+    /// Registers a worker whose place is not known yet; `place` follows from the id.
+    pub(super) fn add_worker(
+        &mut self,
+        worker: Worker,
+        place: impl FnOnce(WorkerId) -> Result<PlaceId>,
+    ) -> Result<WorkerId> {
+        self.check_group(worker.group)?;
+        let live = self.workers.iter().filter(|w| w.health != Health::Removed);
+        check_name("worker", &worker.name, live.map(|w| w.name.as_str()))?;
+        if worker.capacity_tokens == Some(0) {
+            return Err(Error::invalid_argument(format!(
+                "capacity_tokens of worker \"{}\" is 0; leave it out when it is not known",
+                worker.name
+            )));
+        }
+        let id = WorkerId(number(self.workers.len())?);
+        let place = place(id)?;
+        self.groups[worker.group.index()].workers.push(id);
+        self.workers.push(Worker { place, ..worker });
+        self.epoch += 1;
+        Ok(id)
+    }
+
+    /// Sets the health of a worker that has not been removed; a removed one leaves its group.
+    pub(super) fn set_health(&mut self, id: WorkerId, health: Health) -> Result<()> {
+        let worker = self
+            .workers
+            .get_mut(id.index())
+            .filter(|worker| worker.health != Health::Removed)
+            .ok_or_else(|| Error::unknown_id(format!("no worker has number {}", id.0)))?;
+        if worker.health == health {
+            return Ok(());
+        }
+        worker.health = health;
+        if health == Health::Removed {
+            let group = worker.group.index();
+            self.groups[group].workers.retain(|&other| other != id);
+        }
+        self.epoch += 1;
+        Ok(())
+    }
+
+    /// The workers of a group that take turns.
+    pub(super) fn up(&self, group: GroupId) -> impl Iterator<Item = (WorkerId, &Worker)> {
+        self.groups[group.index()]
+            .workers
+            .iter()
+            .map(|&id| (id, &self.workers[id.index()]))
+            .filter(|(_, worker)| worker.health == Health::Up)
+    }
+
+    fn check_group(&self, group: GroupId) -> Result<()> {
+        if group.index() < self.groups.len() {
+            return Ok(());
+        }
+        Err(Error::unknown_id(format!(
+            "no group has number {}",
+            group.0
+        )))
+    }
+}
+
+impl Fleet for Topology {
+    fn can_serve(&self, target: TargetId) -> bool {
+        self.targets
+            .get(target.index())
+            .is_some_and(|target| self.up(target.group).next().is_some())
+    }
+
+    fn worker_can_serve(&self, target: TargetId, worker: WorkerId) -> bool {
+        self.targets
+            .get(target.index())
+            .is_some_and(|target| self.up(target.group).any(|(id, _)| id == worker))
+    }
+
+    fn target_name(&self, target: TargetId) -> &str {
+        self.targets
+            .get(target.index())
+            .map_or("?", |target| target.name.as_str())
+    }
+}
+
+fn number(len: usize) -> Result<u32> {
+    u32::try_from(len).map_err(|_| Error::invalid_argument("too many"))
+}
+
+fn check_name<'a>(what: &str, name: &str, mut taken: impl Iterator<Item = &'a str>) -> Result<()> {
+    if name.is_empty() {
+        return Err(Error::invalid_argument(format!("a {what} without a name")));
+    }
+    if taken.any(|other| other == name) {
+        return Err(Error::duplicate_id(format!(
+            "there is a {what} called \"{name}\" already"
+        )));
+    }
+    Ok(())
+}

@@ -1,0 +1,180 @@
+//! What goes into the scheduler and what comes out: plain values that borrow from the caller.
+
+use crate::id::{Micros, ReservationId, TargetId, WorkerId};
+use crate::receipt::{Reported, Trust};
+
+/// A run of canonical prompt text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// Its length in bytes.
+    pub bytes: u32,
+    /// Whether it changes with each conversation.
+    pub kind: SegmentKind,
+}
+
+/// What is known of a segment beside its text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SegmentKind {
+    /// Part of the conversation.
+    #[default]
+    Plain,
+    /// Differs per conversation although it means nothing to it: ignored for identity.
+    Volatile,
+}
+
+/// The prompt of a turn.
+#[derive(Clone, Copy, Debug)]
+pub enum Prompt<'a> {
+    /// Canonical text; the segments cover it from its start.
+    Text {
+        /// The text, UTF-8 by custom but not by need.
+        bytes: &'a [u8],
+        /// Where it may be cut.
+        segments: &'a [Segment],
+    },
+    /// Token ids.
+    Tokens(&'a [u32]),
+    /// One content hash a block, in order.
+    Hashes {
+        /// The hashes.
+        hashes: &'a [u64],
+        /// Prompt tokens; `None` counts whole blocks.
+        tokens: Option<u32>,
+    },
+}
+
+/// Ids back to back in one buffer.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Ids<'a> {
+    /// The ids, one after the other.
+    pub bytes: &'a [u8],
+    /// The length of each; a length that does not fit ends the list.
+    pub lengths: &'a [u32],
+}
+
+impl<'a> Ids<'a> {
+    /// The ids.
+    pub fn iter(self) -> impl Iterator<Item = &'a [u8]> {
+        let mut rest = self.bytes;
+        self.lengths.iter().map_while(move |&length| {
+            let (id, tail) = rest.split_at_checked(length as usize)?;
+            rest = tail;
+            Some(id)
+        })
+    }
+}
+
+/// Whether the session goes on after this turn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TurnKind {
+    /// It may.
+    #[default]
+    Ordinary,
+    /// The client says that this is the last one.
+    Final,
+}
+
+/// One model request of a session.
+#[derive(Clone, Copy, Debug)]
+pub struct Turn<'a> {
+    /// Scopes the session's name and every id; empty for none.
+    pub tenant: &'a str,
+    /// The session's name, if the client sent one.
+    pub session: Option<&'a str>,
+    /// The session that spawned it.
+    pub parent: Option<&'a str>,
+    /// Whether the session goes on.
+    pub kind: TurnKind,
+    /// The targets that may answer, the preferred one first. Not empty.
+    pub targets: &'a [TargetId],
+    /// The one worker that may take it, by the caller's wish.
+    pub pin: Option<WorkerId>,
+    /// Tool calls that the turn answers.
+    pub tool_results: Ids<'a>,
+    /// Provider state that the turn leans on.
+    pub state: Ids<'a>,
+    /// The prompt.
+    pub prompt: Prompt<'a>,
+}
+
+/// What became of a submitted turn.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Submitted {
+    /// Its reservation; ends by `complete` or `cancel`.
+    pub reservation: ReservationId,
+    /// The target chosen.
+    pub target: TargetId,
+    /// The lock that chose it.
+    pub lock: crate::continuity::Lock,
+    /// Prompt tokens, estimated unless the caller brought them.
+    pub prompt_tokens: u32,
+    /// The hash that an unnamed session is known by.
+    pub derived: Option<u64>,
+    /// Admission's number for the branch; `None` when it is not tracked.
+    pub program: Option<u64>,
+    /// Go, or hold: a held turn settles later, through the list that every call fills.
+    pub verdict: Verdict,
+}
+
+/// Go or hold.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Verdict {
+    /// Send it now.
+    Go(Placement),
+    /// Wait; it is in the list of settled turns of a later call, exactly once.
+    Hold,
+}
+
+/// Where a turn goes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Placement {
+    /// The target; it differs from the one first chosen only after a detour.
+    pub target: TargetId,
+    /// The worker.
+    pub worker: WorkerId,
+    /// Tokens of the prompt that the worker's cache should hold.
+    pub predicted_cached_tokens: u32,
+    /// Evidence behind that.
+    pub trust: Trust,
+    /// The receipt's number.
+    pub receipt: u64,
+}
+
+/// A hold that has ended.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Settled {
+    /// Which turn.
+    pub reservation: ReservationId,
+    /// How.
+    pub outcome: Outcome,
+    /// How long it was held.
+    pub held: Micros,
+}
+
+/// How a hold ended. All but `Go` have ended the reservation too.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Outcome {
+    /// Send it now.
+    Go(Placement),
+    /// The only worker that may take it is gone.
+    OwnerUnavailable,
+    /// No worker of its target is up.
+    NoWorker,
+    /// It waited as long as the configuration allows.
+    HoldLimit,
+    /// The scheduler was closed.
+    Closed,
+}
+
+/// What an answer told.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Completion<'a> {
+    /// Figures of the engine; absent ones are unknown, never zero.
+    pub reported: Reported,
+    /// What the session does now; `None` when the answer did not say.
+    pub phase: Option<crate::session::Phase>,
+    /// Tool calls issued.
+    pub tool_calls: Ids<'a>,
+    /// Provider state that the worker keeps from now on.
+    pub state: Ids<'a>,
+}

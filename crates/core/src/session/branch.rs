@@ -1,0 +1,151 @@
+//! The chains of one session. Most sessions have one. A client that sends two requests of a session
+//! at once (a title beside the first turn, parallel tools) gets a branch for the second, so that
+//! neither waits for the other and neither takes the other's place in the conversation.
+
+use crate::id::ProgramId;
+
+use super::MAX_BRANCHES;
+
+/// What a session does between the end of a turn and the next one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Phase {
+    /// A turn is in flight or waits, or the model has ended its answer.
+    #[default]
+    Reasoning,
+    /// Tool calls are open: the client runs tools and comes back.
+    Acting,
+}
+
+/// One chain of turns.
+#[derive(Clone, Debug)]
+pub struct Branch {
+    /// The chain, as admission knows it.
+    pub program: ProgramId,
+    /// What it does.
+    pub phase: Phase,
+    root: u64,
+    frontier: u64,
+    depth: usize,
+    in_flight: bool,
+}
+
+impl Branch {
+    /// The last block of its last prompt.
+    #[must_use]
+    pub fn frontier(&self) -> u64 {
+        self.frontier
+    }
+
+    /// Whether a turn of this chain is in flight.
+    #[must_use]
+    pub fn in_flight(&self) -> bool {
+        self.in_flight
+    }
+
+    fn is_extended_by(&self, chain: &[u64]) -> bool {
+        self.depth > 0 && chain.get(self.depth - 1) == Some(&self.frontier)
+    }
+}
+
+/// What entering a branch did.
+pub(super) struct Entered {
+    pub(super) program: Option<ProgramId>,
+    pub(super) replaced: Option<ProgramId>,
+    pub(super) previous_frontier: Option<u64>,
+    opened: bool,
+}
+
+impl Entered {
+    /// Whether the program id that was offered has been used.
+    pub(super) fn opened(&self) -> bool {
+        self.opened
+    }
+}
+
+/// Puts a turn on the branch that it continues, or on a new one called `next` when that branch is
+/// busy. An unrelated turn of a session that is idle and has no tool calls open goes on in its first
+/// branch: the conversation was started again. One that comes while tools run is a side request.
+pub(super) fn enter(branches: &mut Vec<Branch>, chain: &[u64], next: ProgramId) -> Entered {
+    let idle = continued(branches, chain);
+    if let Some(index) = idle {
+        let branch = &mut branches[index];
+        let previous_frontier = branch.frontier;
+        advance(branch, chain);
+        return Entered {
+            program: Some(branch.program),
+            replaced: None,
+            previous_frontier: Some(previous_frontier),
+            opened: false,
+        };
+    }
+    let mut entered = Entered {
+        program: None,
+        replaced: None,
+        previous_frontier: None,
+        opened: false,
+    };
+    if branches.len() >= MAX_BRANCHES {
+        let Some(index) = branches.iter().position(|branch| !branch.in_flight) else {
+            return entered;
+        };
+        let gone = branches.remove(index);
+        entered.replaced = Some(gone.program);
+        entered.previous_frontier = Some(gone.frontier);
+    }
+    let mut branch = Branch {
+        program: next,
+        phase: Phase::Reasoning,
+        root: 0,
+        frontier: 0,
+        depth: 0,
+        in_flight: false,
+    };
+    advance(&mut branch, chain);
+    branches.push(branch);
+    entered.program = Some(next);
+    entered.opened = true;
+    entered
+}
+
+/// Ends the turn of `program`; returns the branch if it left.
+pub(super) fn end(
+    branches: &mut Vec<Branch>,
+    program: ProgramId,
+    phase: Option<Phase>,
+) -> Option<Branch> {
+    let index = branches
+        .iter()
+        .position(|branch| branch.program == program)?;
+    let branch = &mut branches[index];
+    branch.in_flight = false;
+    if let Some(phase) = phase {
+        branch.phase = phase;
+    }
+    let others_remain = branches.len() > 1;
+    let is_done = branches[index].phase == Phase::Reasoning;
+    (others_remain && is_done).then(|| branches.remove(index))
+}
+
+fn advance(branch: &mut Branch, chain: &[u64]) {
+    branch.root = chain.first().copied().unwrap_or_default();
+    branch.frontier = chain.last().copied().unwrap_or_default();
+    branch.depth = chain.len();
+    branch.phase = Phase::Reasoning;
+    branch.in_flight = true;
+}
+
+/// The idle branch that `chain` continues: the deepest one that it extends, else one with the same
+/// first block, else the first one when nothing is in flight and no tool calls are open.
+fn continued(branches: &[Branch], chain: &[u64]) -> Option<usize> {
+    let idle = || branches.iter().enumerate().filter(|(_, b)| !b.in_flight);
+    let extended = idle()
+        .filter(|(_, branch)| branch.is_extended_by(chain))
+        .max_by_key(|(_, branch)| branch.depth);
+    let related = || idle().find(|(_, branch)| chain.first() == Some(&branch.root));
+    let at_rest = |b: &Branch| !b.in_flight && b.phase == Phase::Reasoning;
+    let restarted = || idle().next().filter(|_| branches.iter().all(at_rest));
+    extended
+        .or_else(related)
+        .or_else(restarted)
+        .map(|(index, _)| index)
+}

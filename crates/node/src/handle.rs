@@ -1,0 +1,301 @@
+//! What stands behind a handle: a scheduler under a lock, and a mailbox for each thread that uses it.
+//!
+//! A hold that one thread's call settles may belong to another thread. It goes into that thread's
+//! mailbox, and that thread is woken through a weak threadsafe function, which keeps no process
+//! alive. A handle that goes away (its thread has ended, or nobody refers to it) cancels what it had
+//! in flight, so that a lost thread cannot hold room.
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock};
+
+use hashbrown::HashMap;
+use napi::Status;
+use napi::bindgen_prelude::Result;
+use napi::threadsafe_function::{ThreadsafeFunction, ThreadsafeFunctionCallMode};
+use parking_lot::Mutex;
+
+use warmpath_core::scheduler::{Outcome, Scheduler, Settled};
+use warmpath_core::{GroupId, Micros, ReservationId};
+
+use crate::error::{Code, closed, refused};
+use crate::frame::Lists;
+use crate::options::{NewWorker, Options};
+use crate::out;
+
+/// Wakes a thread: weak, and one call in the queue is enough.
+pub(crate) type Wake = ThreadsafeFunction<(), (), (), Status, false, true, 1>;
+
+/// One scheduler of this process.
+pub(crate) struct Shared {
+    name: Option<String>,
+    state: Mutex<State>,
+}
+
+/// What the lock guards.
+pub(crate) struct State {
+    pub(crate) core: Scheduler,
+    pub(crate) lists: Lists,
+    pub(crate) settled: Vec<Settled>,
+    pub(crate) worker_details: Vec<String>,
+    pub(crate) target_details: Vec<String>,
+    mailboxes: HashMap<u32, Mailbox>,
+    next_mailbox: u32,
+    open_handles: u32,
+    /// Whose thread each turn belongs to.
+    holders: HashMap<ReservationId, u32>,
+}
+
+struct Mailbox {
+    wake: Wake,
+    pending: VecDeque<Settled>,
+}
+
+/// One thread's way to a scheduler.
+pub(crate) struct Handle {
+    shared: Arc<Shared>,
+    mailbox: u32,
+    is_open: AtomicBool,
+}
+
+/// Named schedulers: every thread's copy of the addon is the same library image.
+static NAMED: LazyLock<Mutex<HashMap<String, Arc<Shared>>>> = LazyLock::new(Default::default);
+
+impl Handle {
+    /// Opens a scheduler of its own.
+    pub(crate) fn open(options: &str, wake: Wake) -> Result<Self, Code> {
+        let shared = Shared::new(None, options)?;
+        Ok(Self::enter(Arc::new(shared), wake))
+    }
+
+    /// Opens or joins the scheduler of that name; the options count only when it is opened.
+    pub(crate) fn join(name: String, options: &str, wake: Wake) -> Result<Self, Code> {
+        let mut named = NAMED.lock();
+        let shared = match named.get(&name) {
+            Some(shared) => Arc::clone(shared),
+            None => {
+                let shared = Arc::new(Shared::new(Some(name.clone()), options)?);
+                named.insert(name, Arc::clone(&shared));
+                shared
+            }
+        };
+        Ok(Self::enter(shared, wake))
+    }
+
+    fn enter(shared: Arc<Shared>, wake: Wake) -> Self {
+        let mailbox = {
+            let mut state = shared.state.lock();
+            state.next_mailbox += 1;
+            state.open_handles += 1;
+            let mailbox = state.next_mailbox;
+            let pending = VecDeque::new();
+            state.mailboxes.insert(mailbox, Mailbox { wake, pending });
+            mailbox
+        };
+        Self {
+            shared,
+            mailbox,
+            is_open: true.into(),
+        }
+    }
+
+    /// Refuses new turns of a closed handle.
+    pub(crate) fn check_open(&self) -> Result<(), Code> {
+        if self.is_open.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        Err(closed())
+    }
+
+    /// Runs `f` under the lock. What it settled for this thread is written to `out`, or stays in
+    /// the mailbox (and wakes this thread) when `f` failed; other threads are woken.
+    pub(crate) fn call<T>(
+        &self,
+        out: &mut [f64],
+        f: impl FnOnce(&mut State, u32) -> Result<T, Code>,
+    ) -> Result<T, Code> {
+        let mut state = self.shared.state.lock();
+        let state = &mut *state;
+        let result = f(state, self.mailbox);
+        state.deliver(self.mailbox);
+        match &result {
+            Ok(_) => state.write_out(self.mailbox, out),
+            Err(_) => state.wake_if_pending(self.mailbox),
+        }
+        result
+    }
+
+    /// Runs `f` under the lock, for calls that settle nothing.
+    pub(crate) fn look<T>(&self, f: impl FnOnce(&State) -> T) -> T {
+        f(&self.shared.state.lock())
+    }
+
+    /// Ends this handle's holds and refuses its new turns; those in flight may still end. The last
+    /// handle of a name frees the name.
+    pub(crate) fn close(&self, now: Micros, out: &mut [f64]) -> Result<(), Code> {
+        if self.is_open.swap(false, Ordering::AcqRel) {
+            self.leave_name();
+        }
+        self.call(out, |state, mailbox| {
+            state.cancel_where(now, |state, id, holder| {
+                holder == mailbox && state.core.is_held(id)
+            });
+            Ok(())
+        })
+    }
+
+    fn leave_name(&self) {
+        let mut named = NAMED.lock();
+        let is_last = {
+            let mut state = self.shared.state.lock();
+            state.open_handles -= 1;
+            state.open_handles == 0
+        };
+        if let Some(name) = self.shared.name.as_ref().filter(|_| is_last) {
+            named.remove(name);
+        }
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        if self.is_open.swap(false, Ordering::AcqRel) {
+            self.leave_name();
+        }
+        let mut state = self.shared.state.lock();
+        let now = state.core.status().now;
+        let mailbox = self.mailbox;
+        state.cancel_where(now, |_, _, holder| holder == mailbox);
+        state.mailboxes.remove(&mailbox);
+        state.deliver(mailbox);
+    }
+}
+
+impl Shared {
+    fn new(name: Option<String>, text: &str) -> Result<Self, Code> {
+        let options = Options::parse(text)?;
+        let core = Scheduler::new(options.config()).map_err(|e| refused(&e))?;
+        let mut state = State {
+            core,
+            lists: Lists::default(),
+            settled: Vec::new(),
+            worker_details: Vec::new(),
+            target_details: Vec::new(),
+            mailboxes: HashMap::new(),
+            next_mailbox: 0,
+            open_handles: 0,
+            holders: HashMap::new(),
+        };
+        for group in &options.groups {
+            let added = state.core.add_group(Micros::default(), group.options());
+            added.map_err(|e| refused(&e))?;
+        }
+        for target in options.targets {
+            let added = state.core.add_target(&target.name, GroupId(target.group));
+            added.map_err(|e| refused(&e))?;
+            state.target_details.push(target.detail);
+        }
+        for worker in options.workers {
+            state.add_worker(Micros::default(), worker)?;
+        }
+        Ok(Self {
+            name,
+            state: Mutex::new(state),
+        })
+    }
+}
+
+impl State {
+    /// Registers a worker and remembers its detail.
+    pub(crate) fn add_worker(&mut self, now: Micros, worker: NewWorker) -> Result<u32, Code> {
+        let added = self
+            .core
+            .add_worker(now, worker.options(), &mut self.settled);
+        let id = added.map_err(|e| refused(&e))?;
+        self.worker_details.push(worker.detail);
+        Ok(id.0)
+    }
+
+    /// Notes whose thread a turn belongs to.
+    pub(crate) fn hold(&mut self, id: ReservationId, mailbox: u32) {
+        self.holders.insert(id, mailbox);
+    }
+
+    /// The turn has ended.
+    pub(crate) fn drop_holder(&mut self, id: ReservationId) {
+        self.holders.remove(&id);
+    }
+
+    /// Cancels the turns for which `which` holds; their holders are told that it was closed.
+    fn cancel_where(&mut self, now: Micros, which: impl Fn(&Self, ReservationId, u32) -> bool) {
+        let mut ids: Vec<_> = self
+            .holders
+            .iter()
+            .filter(|&(&id, &holder)| which(self, id, holder))
+            .map(|(&id, _)| id)
+            .collect();
+        ids.sort_unstable();
+        for id in ids {
+            self.core.cancel(now, id, &mut self.settled);
+            self.settled.push(Settled {
+                reservation: id,
+                outcome: Outcome::Closed,
+                held: Micros::default(),
+            });
+        }
+    }
+
+    /// Puts what was settled into the mailboxes; wakes the threads other than `own`.
+    fn deliver(&mut self, own: u32) {
+        for settled in self.settled.drain(..) {
+            let id = settled.reservation;
+            let Some(&holder) = self.holders.get(&id) else {
+                continue;
+            };
+            if !matches!(settled.outcome, Outcome::Go(_)) {
+                self.holders.remove(&id);
+            }
+            if let Some(mailbox) = self.mailboxes.get_mut(&holder) {
+                mailbox.pending.push_back(settled);
+                if holder != own {
+                    mailbox.wake();
+                }
+            }
+        }
+    }
+
+    fn wake_if_pending(&self, own: u32) {
+        if let Some(mailbox) = self.mailboxes.get(&own)
+            && !mailbox.pending.is_empty()
+        {
+            mailbox.wake();
+        }
+    }
+
+    /// Writes the common head and as many settled holds as fit.
+    fn write_out(&mut self, own: u32, out: &mut [f64]) {
+        let wake = self.core.next_wake().map_or(-1.0, |at| at.0 as f64);
+        let epoch = f64::from(self.core.topology().epoch());
+        let room = (out.len() - out::SETTLED) / out::SETTLED_SLOTS;
+        let mut written = 0;
+        let mut more = false;
+        if let Some(mailbox) = self.mailboxes.get_mut(&own) {
+            while written < room
+                && let Some(settled) = mailbox.pending.pop_front()
+            {
+                let at = out::SETTLED + written * out::SETTLED_SLOTS;
+                out::settled(&settled, &mut out[at..at + out::SETTLED_SLOTS]);
+                written += 1;
+            }
+            more = !mailbox.pending.is_empty();
+        }
+        out[..4].copy_from_slice(&[wake, epoch, written as f64, f64::from(u8::from(more))]);
+    }
+}
+
+impl Mailbox {
+    fn wake(&self) {
+        // A full queue means that a wake-up is on its way; a closing one that the thread is gone,
+        // and then its handle cancels what it had.
+        let _ = self.wake.call((), ThreadsafeFunctionCallMode::NonBlocking);
+    }
+}

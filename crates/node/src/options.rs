@@ -1,0 +1,191 @@
+//! The options that a scheduler is opened with, as JSON: read once, checked by the core.
+use serde::Deserialize;
+
+use warmpath_core::admission::ThunderAgentConfig;
+use warmpath_core::scheduler::{AdmissionConfig, Config, GroupOptions, Limits, WorkerOptions};
+use warmpath_core::score::kv::KvConfig;
+use warmpath_core::{GroupId, Micros};
+
+use crate::error::{Code, invalid};
+
+/// A whole scheduler: its settings and the fleet that it starts with.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Options {
+    pub(crate) groups: Vec<Group>,
+    pub(crate) workers: Vec<NewWorker>,
+    pub(crate) targets: Vec<NewTarget>,
+    #[serde(default)]
+    admission: Admission,
+    #[serde(default)]
+    score: Score,
+    #[serde(default)]
+    limits: Bounds,
+    #[serde(default)]
+    seed: u64,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Group {
+    block_tokens: Option<u32>,
+    ttl_ms: Option<u64>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct NewWorker {
+    pub(crate) name: String,
+    pub(crate) group: u32,
+    pub(crate) capacity_tokens: Option<u64>,
+    /// Opaque to the addon: whatever the caller wants to find again from another thread.
+    #[serde(default)]
+    pub(crate) detail: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct NewTarget {
+    pub(crate) name: String,
+    pub(crate) group: u32,
+    #[serde(default)]
+    pub(crate) detail: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Policy {
+    #[default]
+    None,
+    Thunderagent,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Admission {
+    #[serde(default)]
+    policy: Policy,
+    pause_bp: Option<u32>,
+    target_bp: Option<u32>,
+    resume_bp: Option<u32>,
+    buffer_tokens: Option<u32>,
+    interval_ms: Option<u64>,
+    hold_limit_ms: Option<u64>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Score {
+    overlap_credit: Option<f64>,
+    overlap_decay: Option<f64>,
+    prefill_scale: Option<f64>,
+    request_weight: Option<f64>,
+    temperature: Option<f64>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Bounds {
+    sessions: Option<usize>,
+    reservations: Option<usize>,
+    receipts: Option<usize>,
+    blocks: Option<usize>,
+    owners: Option<usize>,
+    session_idle_ms: Option<u64>,
+}
+
+impl Options {
+    /// Reads the JSON text.
+    pub(crate) fn parse(text: &str) -> napi::bindgen_prelude::Result<Self, Code> {
+        serde_json::from_str(text).map_err(|error| invalid(format!("options: {error}")))
+    }
+
+    /// The core's settings.
+    pub(crate) fn config(&self) -> Config {
+        Config {
+            admission: self.admission.config(),
+            score: self.score.config(),
+            temperature: self.score.temperature.unwrap_or(0.0),
+            hold_limit: self.admission.hold_limit_ms.map(Micros::from_millis),
+            limits: self.limits.config(),
+            seed: self.seed,
+        }
+    }
+}
+
+impl Admission {
+    fn config(&self) -> AdmissionConfig {
+        match self.policy {
+            Policy::None => AdmissionConfig::None,
+            Policy::Thunderagent => {
+                let mut config = ThunderAgentConfig::default();
+                set(&mut config.pause, self.pause_bp);
+                set(&mut config.target, self.target_bp);
+                set(&mut config.resume, self.resume_bp);
+                set(&mut config.buffer_tokens, self.buffer_tokens);
+                let interval = self.interval_ms.map(Micros::from_millis);
+                set(&mut config.interval, interval);
+                AdmissionConfig::ThunderAgent(config)
+            }
+        }
+    }
+}
+
+impl Score {
+    fn config(&self) -> KvConfig {
+        let mut config = KvConfig::default();
+        set(&mut config.overlap_credit, self.overlap_credit);
+        set(&mut config.credit_decay, self.overlap_decay);
+        set(&mut config.prefill_scale, self.prefill_scale);
+        set(&mut config.request_weight, self.request_weight);
+        config
+    }
+}
+
+impl Bounds {
+    fn config(&self) -> Limits {
+        let mut limits = Limits::default();
+        set(&mut limits.sessions, self.sessions);
+        set(&mut limits.reservations, self.reservations);
+        set(&mut limits.receipts, self.receipts);
+        set(&mut limits.blocks, self.blocks);
+        set(&mut limits.owners, self.owners);
+        let idle = self.session_idle_ms.map(Micros::from_millis);
+        set(&mut limits.session_idle, idle);
+        limits
+    }
+}
+
+impl Group {
+    /// The core's options; what is not given has the core's default.
+    pub(crate) fn options(&self) -> GroupOptions {
+        let mut options = GroupOptions::default();
+        set(&mut options.block_tokens, self.block_tokens);
+        if let Some(ttl) = self.ttl_ms {
+            options.ttl = (ttl > 0).then(|| Micros::from_millis(ttl));
+        }
+        options
+    }
+}
+
+impl NewWorker {
+    /// Reads one worker as JSON text.
+    pub(crate) fn parse(text: &str) -> napi::bindgen_prelude::Result<Self, Code> {
+        serde_json::from_str(text).map_err(|error| invalid(format!("worker: {error}")))
+    }
+
+    /// The core's options.
+    pub(crate) fn options(&self) -> WorkerOptions {
+        WorkerOptions {
+            name: self.name.clone(),
+            group: GroupId(self.group),
+            capacity_tokens: self.capacity_tokens,
+        }
+    }
+}
+
+fn set<T>(field: &mut T, value: Option<T>) {
+    if let Some(value) = value {
+        *field = value;
+    }
+}

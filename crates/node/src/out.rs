@@ -1,0 +1,85 @@
+//! The array that a call fills: where each number stands. JS reads the same places.
+
+use warmpath_core::ReservationId;
+use warmpath_core::continuity::Lock;
+use warmpath_core::receipt::Trust;
+use warmpath_core::scheduler::{Outcome, Placement, Settled, Submitted, Verdict};
+
+/// Where settled holds start; before it stand the common head and the decision.
+pub(crate) const SETTLED: usize = 16;
+/// Numbers of one settled hold.
+pub(crate) const SETTLED_SLOTS: usize = 8;
+/// The shortest array that a call accepts: one settled hold a call makes progress.
+pub(crate) const LEAST: usize = SETTLED + SETTLED_SLOTS;
+
+/// Where the decision starts.
+const DECISION: usize = 4;
+const NOBODY: f64 = -1.0;
+
+/// Writes the answer to a submit. Returns 0 for go, 1 for hold.
+pub(crate) fn submitted(submitted: &Submitted, out: &mut [f64]) -> u32 {
+    let derived = submitted.derived.unwrap_or_default();
+    out[12] = f64::from(match submitted.lock {
+        Lock::Free => 0u8,
+        Lock::ToolLoop => 1,
+        Lock::ProviderState => 2,
+        Lock::Both => 3,
+    });
+    out[13] = (derived >> 32) as f64;
+    out[14] = (derived & 0xffff_ffff) as f64;
+    out[15] = submitted.program.map_or(NOBODY, |program| program as f64);
+    out[DECISION] = submitted.reservation.0 as f64;
+    out[DECISION + 1] = f64::from(submitted.target.0);
+    out[DECISION + 5] = f64::from(submitted.prompt_tokens);
+    match &submitted.verdict {
+        Verdict::Go(go) => {
+            placed(submitted.reservation, go, out);
+            0
+        }
+        Verdict::Hold => {
+            out[DECISION + 2] = NOBODY;
+            out[DECISION + 3] = 0.0;
+            out[DECISION + 4] = NOBODY;
+            out[DECISION + 6] = 0.0;
+            out[DECISION + 7] = 0.0;
+            1
+        }
+    }
+}
+
+/// Writes where a turn goes; leaves the length of its prompt as it stands.
+pub(crate) fn placed(id: ReservationId, go: &Placement, out: &mut [f64]) {
+    out[DECISION] = id.0 as f64;
+    out[DECISION + 1] = f64::from(go.target.0);
+    out[DECISION + 2] = f64::from(go.worker.0);
+    out[DECISION + 3] = 0.0;
+    out[DECISION + 4] = go.receipt as f64;
+    out[DECISION + 6] = f64::from(go.predicted_cached_tokens);
+    out[DECISION + 7] = f64::from(match go.trust {
+        Trust::None => 0u8,
+        Trust::Predicted => 1,
+        Trust::Exact => 2,
+        Trust::Degraded => 3,
+    });
+}
+
+/// Writes one settled hold.
+pub(crate) fn settled(settled: &Settled, out: &mut [f64]) {
+    let (code, go) = match &settled.outcome {
+        Outcome::Go(go) => (0u8, Some(go)),
+        Outcome::Closed => (2, None),
+        Outcome::HoldLimit => (3, None),
+        Outcome::OwnerUnavailable => (4, None),
+        Outcome::NoWorker => (5, None),
+    };
+    out.copy_from_slice(&[
+        settled.reservation.0 as f64,
+        f64::from(code),
+        go.map_or(NOBODY, |go| f64::from(go.target.0)),
+        go.map_or(NOBODY, |go| f64::from(go.worker.0)),
+        0.0,
+        go.map_or(NOBODY, |go| go.receipt as f64),
+        go.map_or(0.0, |go| f64::from(go.predicted_cached_tokens)),
+        settled.held.0 as f64,
+    ]);
+}

@@ -1,0 +1,255 @@
+//! What the core knows, as JSON text for people and tools: receipts, candidates, fleet, figures.
+use serde_json::{Value, json};
+
+use warmpath_core::continuity::{Lock, LockNote};
+use warmpath_core::receipt::{AdmissionNote, Candidate, Ending, Receipt, Trust};
+use warmpath_core::scheduler::{Health, Scheduler, Worker};
+use warmpath_core::{TargetId, WorkerId};
+
+use crate::handle::State;
+
+/// The receipt with this number; `None` when it has left the ring or never was.
+pub(crate) fn receipt(state: &State, id: u64) -> Option<String> {
+    let receipt = state.core.receipt(id)?;
+    Some(receipt_value(&state.core, receipt).to_string())
+}
+
+/// The rows of a look, the cheapest first.
+pub(crate) fn candidates(core: &Scheduler, target: TargetId, rows: &[Candidate]) -> String {
+    let rows: Vec<Value> = rows.iter().map(|row| candidate(core, row)).collect();
+    json!({ "target": target_name(core, target), "candidates": rows }).to_string()
+}
+
+/// The fleet, with what the callers wanted to find again.
+pub(crate) fn topology(state: &State) -> String {
+    let topology = state.core.topology();
+    let targets = topology.targets().iter().zip(&state.target_details);
+    let workers = topology.workers().iter().zip(&state.worker_details);
+    json!({
+        "epoch": topology.epoch(),
+        "groups": topology.groups(),
+        "targets": targets
+            .map(|(target, detail)| json!({
+                "name": target.name,
+                "group": target.group.0,
+                "detail": detail,
+            }))
+            .collect::<Vec<_>>(),
+        "workers": workers
+            .map(|(worker, detail)| json!({
+                "name": worker.name,
+                "group": worker.group.0,
+                "health": health(worker.health),
+                "capacityTokens": worker.capacity_tokens,
+                "detail": detail,
+            }))
+            .collect::<Vec<_>>(),
+    })
+    .to_string()
+}
+
+/// Figures for an operator.
+pub(crate) fn status(state: &State) -> String {
+    let core = &state.core;
+    let status = core.status();
+    let prefix = core.prefix().stats();
+    let anomalies = prefix.anomalies;
+    let counters = status.counters;
+    let workers: Vec<Value> = (0..)
+        .map(WorkerId)
+        .zip(core.topology().workers())
+        .filter(|(_, worker)| worker.health != Health::Removed)
+        .map(|(id, known)| worker(core, id, known))
+        .collect();
+    json!({
+        "sessions": status.sessions,
+        "sessionsEvicted": status.sessions_evicted,
+        "reservations": status.reservations,
+        "holds": status.holds,
+        "paused": status.paused,
+        "owners": status.owners,
+        "receipts": status.receipts,
+        "workers": workers,
+        "targets": core.topology().targets().iter().map(|t| &t.name).collect::<Vec<_>>(),
+        "prefix": {
+            "blocks": prefix.blocks,
+            "bytes": prefix.bytes,
+            "evicted": prefix.evicted,
+        },
+        "counters": {
+            "submitted": counters.submitted,
+            "held": counters.held,
+            "completed": counters.completed,
+            "cancelled": counters.cancelled,
+            "rerouted": counters.rerouted,
+        },
+        "anomalies": {
+            "lateCalls": counters.late_calls,
+            "clockStepsBack": counters.clock_steps_back,
+            "unknownParent": anomalies.unknown_parent,
+            "duplicate": anomalies.duplicate,
+        },
+    })
+    .to_string()
+}
+
+fn worker(core: &Scheduler, id: WorkerId, worker: &Worker) -> Value {
+    let load = core.load().load(id).unwrap_or_default();
+    let admission = core.admission(worker.group);
+    let cached = core
+        .place_of(id)
+        .map_or(0, |place| core.prefix().tokens(place));
+    json!({
+        "id": worker.name,
+        "health": health(worker.health),
+        "capacityTokens": worker.capacity_tokens,
+        "inFlight": load.requests,
+        "prefillTokens": load.prefill_tokens,
+        "activeTokens": load.block_tokens,
+        "usedTokens": admission.map_or(0, |admission| admission.used(id)),
+        "predictedCachedTokens": cached,
+    })
+}
+
+fn receipt_value(core: &Scheduler, receipt: &Receipt) -> Value {
+    let rows: Vec<Value> = receipt
+        .candidates
+        .iter()
+        .enumerate()
+        .map(|(index, row)| {
+            let mut value = candidate(core, row);
+            value["chosen"] = json!(index == receipt.chosen);
+            value
+        })
+        .collect();
+    let chosen = receipt.chosen();
+    json!({
+        "id": receipt.id.to_string(),
+        "at": receipt.at.0 as f64 / 1_000.0,
+        "reservation": receipt.reservation.0,
+        "session": receipt.session_name,
+        "branch": receipt.program,
+        "target": target_name(core, receipt.target),
+        "worker": chosen.map(|row| worker_name(core, row.worker)),
+        "detour": receipt.is_detour,
+        "lock": lock(&receipt.lock),
+        "admission": admission(core, &receipt.admission),
+        "prompt": prompt(receipt),
+        "predictedCachedTokens": chosen.map_or(0, |row| row.overlap_tokens),
+        "trust": trust(receipt.prompt.trust),
+        "candidates": rows,
+        "eligible": receipt.eligible,
+        "weights": weights(receipt),
+        "outcome": outcome(&receipt.ending),
+    })
+}
+
+fn prompt(receipt: &Receipt) -> Value {
+    let prompt = &receipt.prompt;
+    json!({
+        "tokens": prompt.tokens,
+        "blocks": prompt.blocks,
+        "unitTokens": prompt.unit_tokens,
+        "volatile": prompt.volatile.map(|volatile| json!({
+            "segment": volatile.segment,
+            "atToken": volatile.at_token,
+            "reason": "this part of the prompt differs per conversation, so conversations can share \
+                       no more of a cache than what stands before it",
+        })),
+    })
+}
+
+fn weights(receipt: &Receipt) -> Value {
+    let weights = &receipt.weights;
+    json!({
+        "overlapCredit": weights.overlap_credit,
+        "overlapDecay": weights.credit_decay,
+        "prefillScale": weights.prefill_scale,
+        "requestWeight": weights.request_weight,
+        "temperature": receipt.prompt.temperature,
+        "draw": receipt.prompt.draw,
+    })
+}
+
+fn candidate(core: &Scheduler, row: &Candidate) -> Value {
+    json!({
+        "worker": worker_name(core, row.worker),
+        "cost": row.cost,
+        "overlapTokens": row.overlap_tokens,
+        "prefillTokens": row.prefill_tokens,
+        "activeTokens": row.active_tokens,
+        "additionalTokens": row.additional_tokens,
+        "requests": row.requests,
+    })
+}
+
+fn lock(note: &LockNote) -> Value {
+    json!({
+        "decided": match note.lock {
+            Lock::Free => "free",
+            Lock::ToolLoop => "tool-loop",
+            Lock::ProviderState => "provider-state",
+            Lock::Both => "both",
+        },
+        "unknownIds": note.unknown,
+        "passedOver": note.passed_over,
+    })
+}
+
+fn admission(core: &Scheduler, note: &AdmissionNote) -> Value {
+    let (verdict, held, worker) = match *note {
+        AdmissionNote::Free => ("free", None, None),
+        AdmissionNote::Kept(worker) => ("kept", None, Some(worker)),
+        AdmissionNote::Held(held) => ("held", Some(held), None),
+        AdmissionNote::HeldFor(held, worker) => ("held", Some(held), Some(worker)),
+    };
+    json!({
+        "verdict": verdict,
+        "heldMs": held.map_or(0.0, |held| held.0 as f64 / 1_000.0),
+        "worker": worker.map(|worker| worker_name(core, worker)),
+    })
+}
+
+fn outcome(ending: &Ending) -> Value {
+    match ending {
+        Ending::Running => json!({ "state": "running" }),
+        Ending::Cancelled => json!({ "state": "cancelled" }),
+        Ending::Rerouted => json!({ "state": "rerouted" }),
+        Ending::Completed(reported) => json!({
+            "state": "completed",
+            "promptTokens": reported.prompt_tokens,
+            "cachedTokens": reported.cached_tokens,
+            "completionTokens": reported.completion_tokens,
+        }),
+    }
+}
+
+fn trust(trust: Trust) -> &'static str {
+    match trust {
+        Trust::None => "none",
+        Trust::Predicted => "predicted",
+        Trust::Exact => "exact",
+        Trust::Degraded => "degraded",
+    }
+}
+
+fn health(health: Health) -> &'static str {
+    match health {
+        Health::Up => "up",
+        Health::Draining => "draining",
+        Health::Down => "down",
+        Health::Removed => "removed",
+    }
+}
+
+fn worker_name(core: &Scheduler, id: WorkerId) -> &str {
+    core.topology()
+        .worker(id)
+        .map_or("?", |worker| &worker.name)
+}
+
+fn target_name(core: &Scheduler, id: TargetId) -> &str {
+    core.topology()
+        .target(id)
+        .map_or("?", |target| &target.name)
+}

@@ -1,0 +1,417 @@
+//! The calls of a scheduler: read the arguments, call the core under the lock, write the answer.
+//!
+//! `now` is in microseconds since the Unix epoch; ids are numbers below 2^53. `out` is the caller's
+//! array (see `out.rs`); every call that takes it fills in when to wake and what was settled.
+use napi::bindgen_prelude::{External, Float64Array, Result};
+use napi_derive::napi;
+
+use warmpath_core::receipt::Reported;
+use warmpath_core::scheduler::{Completion, Health, Settled};
+use warmpath_core::session::Phase;
+use warmpath_core::{Micros, ReservationId, WorkerId};
+
+use crate::error::{Code, guard, invalid, refused};
+use crate::frame::{Frame, answer_ids};
+use crate::handle::{Handle, State, Wake};
+use crate::options::NewWorker;
+use crate::{out as slots, report};
+
+/// Opens a scheduler. `wake` is called when another thread has settled a hold of this handle.
+#[napi(ts_return_type = "SchedulerHandle")]
+pub(crate) fn open_scheduler(
+    options: String,
+    #[napi(ts_arg_type = "() => void")] wake: Wake,
+) -> Result<External<Handle>, Code> {
+    guard(|| Handle::open(&options, wake).map(External::new))
+}
+
+/// Opens or joins the scheduler of that name in this process; the first caller's options count.
+#[napi(ts_return_type = "SchedulerHandle")]
+pub(crate) fn shared_scheduler(
+    name: String,
+    options: String,
+    #[napi(ts_arg_type = "() => void")] wake: Wake,
+) -> Result<External<Handle>, Code> {
+    guard(|| Handle::join(name, &options, wake).map(External::new))
+}
+
+/// Ends this handle's holds; later turns are refused.
+#[napi]
+pub(crate) fn close_scheduler(
+    #[napi(ts_arg_type = "SchedulerHandle")] handle: &External<Handle>,
+    now: f64,
+    mut out: Float64Array,
+) -> Result<(), Code> {
+    guard(|| handle.close(time(now), room(&mut out)?))
+}
+
+/// Takes a turn in. Returns 0 for go, 1 for hold.
+#[napi]
+pub(crate) fn submit_turn(
+    #[napi(ts_arg_type = "SchedulerHandle")] handle: &External<Handle>,
+    now: f64,
+    head: &[u32],
+    bytes: &[u8],
+    tokens: &[u32],
+    hashes: &[u64],
+    mut out: Float64Array,
+) -> Result<u32, Code> {
+    guard(|| {
+        handle.check_open()?;
+        let frame = Frame {
+            head,
+            bytes,
+            tokens,
+            hashes,
+        };
+        let out = room(&mut out)?;
+        let mut decision = [0.0; slots::SETTLED];
+        let verdict = handle.call(out, |state, mailbox| {
+            let State {
+                core,
+                lists,
+                settled,
+                ..
+            } = state;
+            let turn = frame.read(lists)?;
+            let submitted = core
+                .submit(time(now), &turn, settled)
+                .map_err(|e| refused(&e))?;
+            state.hold(submitted.reservation, mailbox);
+            Ok(slots::submitted(&submitted, &mut decision))
+        })?;
+        out[4..slots::SETTLED].copy_from_slice(&decision[4..]);
+        Ok(verdict)
+    })
+}
+
+/// Moves a turn that has failed safely to the next candidate.
+#[napi]
+pub(crate) fn reroute_turn(
+    #[napi(ts_arg_type = "SchedulerHandle")] handle: &External<Handle>,
+    now: f64,
+    reservation: f64,
+    mut out: Float64Array,
+) -> Result<(), Code> {
+    guard(|| {
+        let out = room(&mut out)?;
+        let id = reservation_id(reservation)?;
+        let placement = handle.call(out, |state, _| {
+            let State { core, settled, .. } = state;
+            core.reroute(time(now), id, settled)
+                .map_err(|e| refused(&e))
+        })?;
+        slots::placed(id, &placement, out);
+        Ok(())
+    })
+}
+
+/// The first token of the answer has come.
+#[napi]
+pub(crate) fn first_token(
+    #[napi(ts_arg_type = "SchedulerHandle")] handle: &External<Handle>,
+    now: f64,
+    reservation: f64,
+    mut out: Float64Array,
+) -> Result<(), Code> {
+    on_turn(
+        handle,
+        now,
+        reservation,
+        &mut out,
+        |core, now, id, settled| {
+            core.first_token(now, id, settled);
+        },
+    )
+}
+
+/// The context of a turn has grown to `contextTokens`.
+#[napi]
+pub(crate) fn progress_turn(
+    #[napi(ts_arg_type = "SchedulerHandle")] handle: &External<Handle>,
+    now: f64,
+    reservation: f64,
+    context_tokens: f64,
+    mut out: Float64Array,
+) -> Result<(), Code> {
+    let tokens = known(context_tokens).unwrap_or(0);
+    on_turn(
+        handle,
+        now,
+        reservation,
+        &mut out,
+        |core, now, id, settled| {
+            core.progress(now, id, tokens, settled);
+        },
+    )
+}
+
+/// The answer has come to its end. `usage`: prompt, cached and completion tokens and whether the
+/// model has ended its turn (1) or left tool calls open (0), each -1 when unknown. Returns false
+/// when the turn had ended before.
+#[napi]
+pub(crate) fn complete_turn(
+    #[napi(ts_arg_type = "SchedulerHandle")] handle: &External<Handle>,
+    now: f64,
+    reservation: f64,
+    usage: &[f64],
+    lengths: &[u32],
+    bytes: &[u8],
+    mut out: Float64Array,
+) -> Result<bool, Code> {
+    guard(|| {
+        let id = reservation_id(reservation)?;
+        let &[prompt, cached, completion, finished] = usage else {
+            return Err(invalid("usage needs 4 numbers"));
+        };
+        let (tool_calls, state_ids) = answer_ids(lengths, bytes)?;
+        let completion = Completion {
+            reported: Reported {
+                prompt_tokens: known(prompt),
+                cached_tokens: known(cached),
+                completion_tokens: known(completion),
+            },
+            phase: match finished {
+                0.0 => Some(Phase::Acting),
+                1.0 => Some(Phase::Reasoning),
+                _ => None,
+            },
+            tool_calls,
+            state: state_ids,
+        };
+        handle.call(room(&mut out)?, |state, _| {
+            let State { core, settled, .. } = state;
+            let found = core.complete(time(now), id, &completion, settled);
+            state.drop_holder(id);
+            Ok(found.is_ended())
+        })
+    })
+}
+
+/// The turn will not be answered. Returns false when it had ended before.
+#[napi]
+pub(crate) fn cancel_turn(
+    #[napi(ts_arg_type = "SchedulerHandle")] handle: &External<Handle>,
+    now: f64,
+    reservation: f64,
+    mut out: Float64Array,
+) -> Result<bool, Code> {
+    guard(|| {
+        let id = reservation_id(reservation)?;
+        handle.call(room(&mut out)?, |state, _| {
+            let State { core, settled, .. } = state;
+            let found = core.cancel(time(now), id, settled);
+            state.drop_holder(id);
+            Ok(found.is_ended())
+        })
+    })
+}
+
+/// Runs the timers that are due and empties the mailbox.
+#[napi]
+pub(crate) fn poll_scheduler(
+    #[napi(ts_arg_type = "SchedulerHandle")] handle: &External<Handle>,
+    now: f64,
+    mut out: Float64Array,
+) -> Result<(), Code> {
+    guard(|| {
+        handle.call(room(&mut out)?, |state, _| {
+            let State { core, settled, .. } = state;
+            core.advance(time(now), settled);
+            Ok(())
+        })
+    })
+}
+
+/// The place of a held turn among those of its group, from 1; 0 when it is not held.
+#[napi]
+pub(crate) fn hold_position(
+    #[napi(ts_arg_type = "SchedulerHandle")] handle: &External<Handle>,
+    reservation: f64,
+) -> Result<u32, Code> {
+    guard(|| {
+        let id = reservation_id(reservation)?;
+        let position = handle.look(|state| state.core.hold_position(id));
+        Ok(position.and_then(|n| u32::try_from(n).ok()).unwrap_or(0))
+    })
+}
+
+/// Every worker that could take the turn now, the cheapest first, as JSON.
+#[napi]
+pub(crate) fn candidates(
+    #[napi(ts_arg_type = "SchedulerHandle")] handle: &External<Handle>,
+    now: f64,
+    head: &[u32],
+    bytes: &[u8],
+    tokens: &[u32],
+    hashes: &[u64],
+    mut out: Float64Array,
+) -> Result<String, Code> {
+    guard(|| {
+        let frame = Frame {
+            head,
+            bytes,
+            tokens,
+            hashes,
+        };
+        handle.call(room(&mut out)?, |state, _| {
+            let State {
+                core,
+                lists,
+                settled,
+                ..
+            } = state;
+            let turn = frame.read(lists)?;
+            let (target, rows) = core
+                .candidates(time(now), &turn, settled)
+                .map_err(|e| refused(&e))?;
+            Ok(report::candidates(core, target, &rows))
+        })
+    })
+}
+
+/// Adds a worker (JSON). Returns its number.
+#[napi]
+pub(crate) fn add_worker(
+    #[napi(ts_arg_type = "SchedulerHandle")] handle: &External<Handle>,
+    now: f64,
+    worker: String,
+    mut out: Float64Array,
+) -> Result<u32, Code> {
+    guard(|| {
+        let worker = NewWorker::parse(&worker)?;
+        handle.call(room(&mut out)?, |state, _| {
+            state.add_worker(time(now), worker)
+        })
+    })
+}
+
+/// Sets whether a worker takes turns: 0 up, 1 draining, 2 down, 3 removed for good.
+#[napi]
+pub(crate) fn set_health(
+    #[napi(ts_arg_type = "SchedulerHandle")] handle: &External<Handle>,
+    now: f64,
+    worker: u32,
+    health: u32,
+    mut out: Float64Array,
+) -> Result<(), Code> {
+    guard(|| {
+        let health = match health {
+            0 => Health::Up,
+            1 => Health::Draining,
+            2 => Health::Down,
+            3 => Health::Removed,
+            _ => return Err(invalid("health is 0 up, 1 draining, 2 down or 3 removed")),
+        };
+        handle.call(room(&mut out)?, |state, _| {
+            let State { core, settled, .. } = state;
+            core.set_health(time(now), WorkerId(worker), health, settled)
+                .map_err(|e| refused(&e))
+        })
+    })
+}
+
+/// Forgets a session.
+#[napi]
+pub(crate) fn end_session(
+    #[napi(ts_arg_type = "SchedulerHandle")] handle: &External<Handle>,
+    now: f64,
+    tenant: String,
+    session: String,
+    mut out: Float64Array,
+) -> Result<(), Code> {
+    guard(|| {
+        handle.call(room(&mut out)?, |state, _| {
+            let State { core, settled, .. } = state;
+            core.end_session(time(now), &tenant, &session, settled);
+            Ok(())
+        })
+    })
+}
+
+/// The worker that keeps a piece of provider state; -1 when nobody is known to.
+#[napi]
+pub(crate) fn state_owner(
+    #[napi(ts_arg_type = "SchedulerHandle")] handle: &External<Handle>,
+    tenant: String,
+    state_id: String,
+) -> Result<i64, Code> {
+    guard(|| {
+        let owner = handle.look(|state| state.core.state_owner(&tenant, state_id.as_bytes()));
+        Ok(owner.map_or(-1, |owner| i64::from(owner.worker.0)))
+    })
+}
+
+/// The fleet, as JSON.
+#[napi]
+pub(crate) fn topology(
+    #[napi(ts_arg_type = "SchedulerHandle")] handle: &External<Handle>,
+) -> Result<String, Code> {
+    guard(|| Ok(handle.look(report::topology)))
+}
+
+/// A receipt, as JSON; null when it has left the ring or never was.
+#[napi]
+pub(crate) fn receipt(
+    #[napi(ts_arg_type = "SchedulerHandle")] handle: &External<Handle>,
+    id: f64,
+) -> Result<Option<String>, Code> {
+    guard(|| Ok(known_u64(id).and_then(|id| handle.look(|state| report::receipt(state, id)))))
+}
+
+/// Figures for an operator, as JSON.
+#[napi]
+pub(crate) fn status(
+    #[napi(ts_arg_type = "SchedulerHandle")] handle: &External<Handle>,
+) -> Result<String, Code> {
+    guard(|| Ok(handle.look(report::status)))
+}
+
+fn on_turn(
+    handle: &External<Handle>,
+    now: f64,
+    reservation: f64,
+    out: &mut Float64Array,
+    f: impl FnOnce(&mut warmpath_core::scheduler::Scheduler, Micros, ReservationId, &mut Vec<Settled>),
+) -> Result<(), Code> {
+    guard(|| {
+        let id = reservation_id(reservation)?;
+        handle.call(room(out)?, |state, _| {
+            let State { core, settled, .. } = state;
+            f(core, time(now), id, settled);
+            Ok(())
+        })
+    })
+}
+
+/// The caller's array, long enough for the head, a decision and one settled hold.
+fn room(out: &mut Float64Array) -> Result<&mut [f64], Code> {
+    // SAFETY: JS is single-threaded and waits for this synchronous call, and no JS runs before the
+    // slice is dropped, so nothing else views these bytes.
+    let out = unsafe { out.as_mut() };
+    if out.len() < slots::LEAST {
+        return Err(invalid(format!("out needs {} elements", slots::LEAST)));
+    }
+    Ok(out)
+}
+
+/// A time from JS: not a number and negative ones are the start of time, and the core then takes
+/// them as "no time has passed".
+fn time(now: f64) -> Micros {
+    Micros(known_u64(now).unwrap_or(0))
+}
+
+fn reservation_id(id: f64) -> Result<ReservationId, Code> {
+    known_u64(id)
+        .map(ReservationId)
+        .ok_or_else(|| invalid("a reservation is a whole number"))
+}
+
+/// A token count from JS; what is no count is unknown, what is beyond 32 bits is the largest.
+fn known(tokens: f64) -> Option<u32> {
+    known_u64(tokens).map(|n| u32::try_from(n).unwrap_or(u32::MAX))
+}
+
+fn known_u64(n: f64) -> Option<u64> {
+    (n.is_finite() && n >= 0.0 && n.fract() == 0.0).then_some(n as u64)
+}
