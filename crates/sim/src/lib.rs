@@ -1,2 +1,33 @@
 //! An engine model on a virtual clock: what an inference engine would do with the turns it is given.
+//!
+//! Continuous batching, chunked prefill, a block cache with prefix reuse and LRU eviction, and
+//! pre-emption, with the cost of a pass as the only source of time. It answers when each token of
+//! each request appears and how much of its prompt was reused. It knows nothing of routing, HTTP or
+//! text, and nothing random happens in it: the same calls give the same events. It trusts its
+//! caller to submit in the order in which simultaneous requests should be served.
+//!
+//! ```
+//! use warmpath_sim::{Engine, EngineConfig, Request};
+//!
+//! let mut engine = Engine::new(EngineConfig::default())?;
+//! let block_size = engine.config().block_size;
+//! engine.submit(0, Request::new(1, &[7; 1000], &[1, 2, 3], block_size)?)?;
+//! let mut events = Vec::new();
+//! engine.advance(1_000_000_000, &mut events);
+//! assert_eq!(engine.stats().ended, 1);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 #![forbid(unsafe_code)]
+
+mod config;
+mod engine;
+mod event;
+mod pass;
+mod pool;
+mod request;
+mod sequence;
+
+pub use config::{ConfigError, EngineConfig, Preemption, Prefill, Reuse, Timing};
+pub use engine::{Engine, EngineStats};
+pub use event::{End, EngineEvent, EventKind, Nanos};
+pub use request::{Request, RequestError};

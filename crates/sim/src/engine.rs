@@ -1,0 +1,315 @@
+//! One engine: what waits, what runs, and the clock that moves them.
+//!
+//! The clock moves only when asked to, from event to event: an arrival, the end of a pass. What a
+//! pass computes is decided in `pass.rs`, where blocks live in `pool.rs`. At one moment a pass ends
+//! first, then requests arrive, then the next pass begins, so a request that arrives with the end
+//! of a pass is part of the next. `settle` and `begin` expose that order to a caller who drives
+//! several engines and wants to place requests between the two; `advance` is both.
+//! A step costs O(running requests), a submission O(log pending arrivals).
+use std::collections::{BTreeMap, VecDeque};
+
+use hashbrown::HashSet;
+
+use crate::config::{ConfigError, EngineConfig, Prefill};
+use crate::event::{End, EngineEvent, EventKind, Nanos};
+use crate::pool::{Change, Pool};
+use crate::request::{Request, RequestError};
+use crate::sequence::{Fate, Sequence};
+
+/// A modelled engine. See the crate's head for an example.
+#[derive(Debug)]
+pub struct Engine {
+    pub(crate) config: EngineConfig,
+    pub(crate) now: Nanos,
+    pub(crate) pool: Pool,
+    pub(crate) waiting: VecDeque<Sequence>,
+    pub(crate) running: Vec<Sequence>,
+    pub(crate) stats: EngineStats,
+    pub(crate) live: HashSet<u64>,
+    /// Not yet arrived, by time and then by order of submission.
+    arrivals: BTreeMap<(Nanos, u64), Sequence>,
+    submissions: u64,
+    pass_end: Option<Nanos>,
+}
+
+/// Counts since the engine was made, except for those marked as of now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EngineStats {
+    /// Requests in the batch, now.
+    pub running: u32,
+    /// Requests that arrived and are not in the batch, now.
+    pub waiting: u32,
+    /// Cache blocks in use, now.
+    pub used_blocks: u32,
+    /// Cache blocks that a later prompt may find, in use or not, now.
+    pub findable_blocks: u32,
+    /// Prompt tokens looked up in the cache, at first admissions.
+    pub query_tokens: u64,
+    /// Of those, the ones found.
+    pub hit_tokens: u64,
+    /// Prompt tokens computed, those computed again after a pre-emption included.
+    pub prompt_tokens: u64,
+    /// Tokens made.
+    pub output_tokens: u64,
+    /// Times a request lost its blocks.
+    pub preemptions: u64,
+    /// Requests that left, however they did.
+    pub ended: u64,
+    /// Passes begun.
+    pub passes: u64,
+    /// Time spent in passes, nanoseconds.
+    pub busy: Nanos,
+}
+
+impl Engine {
+    /// An empty engine at time 0. Takes memory for `num_gpu_blocks` entries of 40 bytes.
+    pub fn new(config: EngineConfig) -> Result<Self, ConfigError> {
+        config.validate()?;
+        Ok(Self {
+            pool: Pool::new(config.num_gpu_blocks),
+            config,
+            now: 0,
+            waiting: VecDeque::new(),
+            running: Vec::new(),
+            stats: EngineStats::default(),
+            live: HashSet::new(),
+            arrivals: BTreeMap::new(),
+            submissions: 0,
+            pass_end: None,
+        })
+    }
+
+    /// The configuration it was made with.
+    pub fn config(&self) -> &EngineConfig {
+        &self.config
+    }
+
+    /// The time up to which everything has happened.
+    pub fn now(&self) -> Nanos {
+        self.now
+    }
+
+    /// Lets `request` arrive at `at`, or at once if that is past. Requests of the same moment
+    /// arrive in the order of these calls. Refuses an id that is still in the engine.
+    pub fn submit(&mut self, at: Nanos, request: Request) -> Result<(), RequestError> {
+        if !self.live.insert(request.id) {
+            return Err(RequestError::DuplicateId(request.id));
+        }
+        let at = at.max(self.now);
+        self.arrivals
+            .insert((at, self.submissions), Sequence::new(request));
+        self.submissions += 1;
+        Ok(())
+    }
+
+    /// When something happens next, if nothing is submitted before. The present moment means that
+    /// a pass is due: call `begin`.
+    pub fn next_event(&self) -> Option<Nanos> {
+        let arrival = self.arrivals.first_key_value().map(|((at, _), _)| *at);
+        let pass = match self.pass_end {
+            Some(end) => Some(end),
+            None if self.has_work() => Some(self.now),
+            None => None,
+        };
+        arrival.into_iter().chain(pass).min()
+    }
+
+    /// Moves the clock to `until` and appends what happens on the way, that moment included.
+    /// A time in the past moves nothing, but begins a pass that is due.
+    pub fn advance(&mut self, until: Nanos, events: &mut Vec<EngineEvent>) {
+        self.settle(until, events);
+        self.begin(events);
+    }
+
+    /// As `advance`, but a pass that is due at `until` itself is not begun.
+    pub fn settle(&mut self, until: Nanos, events: &mut Vec<EngineEvent>) {
+        loop {
+            self.arrive(events);
+            if self.pass_end.is_none() && self.has_work() {
+                if self.now >= until {
+                    return;
+                }
+                self.begin(events);
+                continue;
+            }
+            match self.next_event() {
+                Some(at) if at <= until => self.now = at,
+                _ => break,
+            }
+            if self.pass_end == Some(self.now) {
+                self.end_pass(events);
+            }
+        }
+        self.now = self.now.max(until);
+    }
+
+    /// Begins a pass now if there is work for one and none is under way.
+    pub fn begin(&mut self, events: &mut Vec<EngineEvent>) {
+        self.arrive(events);
+        // An attempt without work has ended or pre-empted a request, so attempts are bounded.
+        while self.pass_end.is_none() && self.has_work() {
+            let work = self.schedule(events);
+            if self.running.iter().any(|s| s.granted > 0) {
+                let cost = self.config.pass_ns(&work);
+                self.stats.passes += 1;
+                self.stats.busy = self.stats.busy.saturating_add(cost);
+                self.pass_end = Some(self.now.saturating_add(cost));
+            }
+        }
+    }
+
+    /// Gives a request up, wherever it is; false if it is not in the engine. One that is part of
+    /// the pass under way leaves at the end of that pass, as on a real engine; the others now.
+    pub fn cancel(&mut self, id: u64, events: &mut Vec<EngineEvent>) -> bool {
+        if !self.live.contains(&id) {
+            return false;
+        }
+        if let Some(index) = self.running.iter().position(|s| s.id == id) {
+            if self.pass_end.is_some() {
+                self.running[index].fate = Fate::Cancelled;
+            } else {
+                let sequence = self.running.remove(index);
+                self.leave(sequence, End::Cancelled, events);
+            }
+        } else if let Some(index) = self.waiting.iter().position(|s| s.id == id) {
+            if let Some(sequence) = self.waiting.remove(index) {
+                self.leave(sequence, End::Cancelled, events);
+            }
+        } else if let Some(key) = self
+            .arrivals
+            .iter()
+            .find(|(_, s)| s.id == id)
+            .map(|(k, _)| *k)
+            && let Some(sequence) = self.arrivals.remove(&key)
+        {
+            self.leave(sequence, End::Cancelled, events);
+        }
+        true
+    }
+
+    /// What it holds and what it did. O(findable blocks).
+    pub fn stats(&self) -> EngineStats {
+        EngineStats {
+            running: self.running.len() as u32,
+            waiting: self.waiting.len() as u32,
+            used_blocks: self.pool.used(),
+            findable_blocks: self.pool.identified() as u32,
+            ..self.stats
+        }
+    }
+
+    /// Releases what `sequence` holds and reports its end.
+    pub(crate) fn leave(
+        &mut self,
+        mut sequence: Sequence,
+        end: End,
+        events: &mut Vec<EngineEvent>,
+    ) {
+        sequence.release(&mut self.pool);
+        self.live.remove(&sequence.id);
+        self.stats.ended += 1;
+        let kind = EventKind::Ended {
+            id: sequence.id,
+            end,
+            produced: sequence.produced,
+        };
+        events.push(EngineEvent { at: self.now, kind });
+    }
+
+    fn has_work(&self) -> bool {
+        !self.running.is_empty() || !self.waiting.is_empty()
+    }
+
+    /// Moves what has arrived by now into the queue, or out if it can never run.
+    fn arrive(&mut self, events: &mut Vec<EngineEvent>) {
+        while let Some(entry) = self.arrivals.first_entry() {
+            if entry.key().0 > self.now {
+                return;
+            }
+            let sequence = entry.remove();
+            if self.outgrown(sequence.length()) {
+                self.leave(sequence, End::Rejected, events);
+            } else {
+                self.waiting.push_back(sequence);
+            }
+        }
+    }
+
+    /// Whether a request of this length cannot run even alone.
+    pub(crate) fn outgrown(&self, length: u32) -> bool {
+        let too_long_for_a_pass =
+            self.config.prefill == Prefill::Whole && length > self.config.max_num_batched_tokens;
+        too_long_for_a_pass || self.config.blocks_for(length) > self.config.num_gpu_blocks
+    }
+
+    /// Makes the results of the pass visible.
+    fn end_pass(&mut self, events: &mut Vec<EngineEvent>) {
+        self.pass_end = None;
+        self.publish_changes(events);
+        let mut staying = Vec::with_capacity(self.running.len());
+        for mut sequence in std::mem::take(&mut self.running) {
+            let granted = std::mem::take(&mut sequence.granted);
+            if sequence.fate == Fate::Cancelled {
+                self.leave(sequence, End::Cancelled, events);
+                continue;
+            }
+            sequence.computed += granted;
+            if granted > 0 && sequence.computed == sequence.length() {
+                self.make_token(&mut sequence, events);
+            }
+            if sequence.produced == sequence.output {
+                self.leave(sequence, End::Complete, events);
+            } else {
+                staying.push(sequence);
+            }
+        }
+        self.running = staying;
+    }
+
+    fn make_token(&mut self, sequence: &mut Sequence, events: &mut Vec<EngineEvent>) {
+        sequence.produced += 1;
+        self.stats.output_tokens += 1;
+        let id = sequence.id;
+        let kind = match sequence.produced {
+            1 => EventKind::FirstToken { id },
+            produced => EventKind::Token { id, produced },
+        };
+        events.push(EngineEvent { at: self.now, kind });
+    }
+
+    /// Reports the cache's changes, joining what follows on each other.
+    fn publish_changes(&mut self, events: &mut Vec<EngineEvent>) {
+        let at = self.now;
+        let first = events.len();
+        for change in self.pool.drain_changes() {
+            let last = events[first..].last_mut().map(|e| &mut e.kind);
+            match (change, last) {
+                (
+                    Change::Stored {
+                        parent: Some(parent),
+                        hash,
+                    },
+                    Some(EventKind::Stored { hashes, .. }),
+                ) if hashes.last() == Some(&parent) => {
+                    hashes.push(hash);
+                }
+                (Change::Removed { hash }, Some(EventKind::Removed { hashes })) => {
+                    hashes.push(hash)
+                }
+                (Change::Stored { parent, hash }, _) => {
+                    let kind = EventKind::Stored {
+                        parent,
+                        hashes: vec![hash],
+                    };
+                    events.push(EngineEvent { at, kind });
+                }
+                (Change::Removed { hash }, _) => {
+                    events.push(EngineEvent {
+                        at,
+                        kind: EventKind::Removed { hashes: vec![hash] },
+                    });
+                }
+            }
+        }
+    }
+}
