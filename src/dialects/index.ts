@@ -1,0 +1,38 @@
+/**
+ * Which wire API is this path, and who reads it?
+ *
+ * A path counts by its end, so that a gateway may mount the APIs under any prefix. Only what asks a
+ * model for a turn is here; counting tokens, batches, models and stored answers are not turns.
+ */
+import { anthropicMessages } from './anthropic-messages.js'
+import { openaiChat } from './openai-chat.js'
+import { openaiResponses } from './openai-responses.js'
+import type { Dialect } from './types.js'
+
+const PATHS: readonly (readonly [RegExp, Dialect])[] = [
+  [/(?:^|\/)chat\/completions$/, openaiChat],
+  // Codex asks /responses/compact for a summary of its history: a turn like the others.
+  [/(?:^|\/)responses(?:\/compact)?$/, openaiResponses],
+  // Not any /messages: OpenAI's threads have some too.
+  [/(?:^|\/v\d+|\/anthropic)\/messages$/, anthropicMessages],
+]
+
+/** The dialect of a request's path or URL; undefined if it asks for no turn. */
+function dialectOf(path: string): Dialect | undefined {
+  const end = path.search(/[?#]/)
+  const bare = (end === -1 ? path : path.slice(0, end)).replace(/\/+$/, '')
+  return PATHS.find(([pattern]) => pattern.test(bare))?.[1]
+}
+
+export type {
+  CanonicalPrompt,
+  Dialect,
+  DialectName,
+  Json,
+  RequestFacts,
+  ResponseFacts,
+  StreamReader,
+  ToolCall,
+  Usage,
+} from './types.js'
+export { dialectOf }

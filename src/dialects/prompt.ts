@@ -1,0 +1,89 @@
+/**
+ * Builds canonical text: pieces, each framed by its kind and length, gathered into segments.
+ *
+ * The frame stands *behind* its value (value, U+001F, kind, length, newline). So texts that begin
+ * alike give canonical text that begins alike, which is what a prefix cache sees, while a whole
+ * segment, read from its end, has one meaning only. Kinds have no digits.
+ *
+ * O(text): a piece is one concatenation, and the one pass over all of it, at the end, is native.
+ */
+import { toUSVString } from 'node:util'
+import { MARKERS, stable } from './json.js'
+import type { CanonicalPrompt, Json } from './types.js'
+
+class PromptWriter {
+  #text = ''
+  readonly #ends: number[] = []
+  readonly #breakpoints: number[] = []
+  readonly #volatile: number[] = []
+  /** Offsets of the markers of the open segment. */
+  #marks: number[] = []
+
+  /** Writes a value under a kind of one or more letters. */
+  piece(kind: string, value: string): void {
+    this.#text += `${value}\u001f${kind}${value.length}\n`
+  }
+
+  /** A run of text; an empty one is as good as none. */
+  text(value: string): void {
+    if (value !== '') this.piece('t', value)
+  }
+
+  /** Any value, by its JSON. */
+  json(kind: string, value: unknown): void {
+    this.piece(kind, stable(value))
+  }
+
+  /**
+   * The members of `object` that are not in `known`, in the order sent. Null and the empty list
+   * say as much as an absent member and are left out, as are cache markers.
+   */
+  rest(object: Json, known: ReadonlySet<string>): void {
+    for (const name of Object.keys(object)) {
+      if (known.has(name) || MARKERS.includes(name as never)) continue
+      const value = object[name]
+      if (value === null || value === undefined) continue
+      if (Array.isArray(value) && value.length === 0) continue
+      this.piece('f', name)
+      this.json('j', value)
+    }
+  }
+
+  /** A cache marker stands behind what was written last. */
+  mark(): void {
+    this.#marks.push(this.#text.length)
+  }
+
+  /** Closes the open segment. */
+  end(): void {
+    for (const offset of this.#marks) {
+      const atEnd = offset === this.#text.length
+      this.#breakAfter(atEnd ? this.#ends.length : this.#ends.length - 1)
+    }
+    this.#marks = []
+    this.#ends.push(this.#text.length)
+  }
+
+  /** Closes the open segment, which is of no meaning to the conversation. */
+  endVolatile(): void {
+    this.#volatile.push(this.#ends.length)
+    this.end()
+  }
+
+  /** A cache marker stands behind the last closed segment. */
+  markLast(): void {
+    this.#breakAfter(this.#ends.length - 1)
+  }
+
+  finish(): { prompt: CanonicalPrompt; breakpoints: number[]; volatile: number[] } {
+    // A frame parts every two values, so no two halves of a pair can meet and lengths stay true.
+    const prompt = { text: toUSVString(this.#text), ends: this.#ends }
+    return { prompt, breakpoints: this.#breakpoints, volatile: this.#volatile }
+  }
+
+  #breakAfter(segment: number): void {
+    if (segment >= 0 && this.#breakpoints.at(-1) !== segment) this.#breakpoints.push(segment)
+  }
+}
+
+export { PromptWriter }

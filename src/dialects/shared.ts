@@ -1,0 +1,52 @@
+/**
+ * What all dialects do alike with the frame of a request: check it, read its settings, replace the
+ * model, and write errors in OpenAI's shape, which two of the three use.
+ */
+import { WarmpathError } from '../errors.js'
+import { countOf, isObject, textOf } from './json.js'
+import type { Json, RequestFacts } from './types.js'
+
+type Settings = Pick<RequestFacts, 'model' | 'stream' | 'maxOutputTokens'>
+
+/** Throws WARMPATH_INVALID_BODY if there is nothing to read. */
+function checkBody(body: unknown): void {
+  if (isObject(body)) return
+  const kind = body === null ? 'null' : Array.isArray(body) ? 'an array' : typeof body
+  throw new WarmpathError(
+    'WARMPATH_INVALID_BODY',
+    `the request body must be a JSON object, not ${kind}`,
+  )
+}
+
+/** `limits` are the names under which this dialect limits the output; the first good one counts. */
+function settingsOf(body: Json, limits: readonly string[]): Settings {
+  const settings: Settings = { stream: body.stream === true }
+  const model = textOf(body.model)
+  if (model !== undefined) settings.model = model
+  const limit = limits.map((name) => countOf(body[name])).find((n) => n !== undefined && n > 0)
+  if (limit !== undefined) settings.maxOutputTokens = limit
+  return settings
+}
+
+function withModel(body: Json, model: string): Json {
+  return { ...body, model }
+}
+
+const OPENAI_TYPES: Readonly<Record<number, string>> = {
+  401: 'authentication_error',
+  403: 'permission_error',
+  404: 'not_found_error',
+  429: 'rate_limit_error',
+}
+
+function openaiErrorBody(status: number, code: string, message: string): Json {
+  const usual = status >= 500 ? 'server_error' : 'invalid_request_error'
+  return { error: { message, type: OPENAI_TYPES[status] ?? usual, param: null, code } }
+}
+
+/** One server-sent event; with a blank line in front, since the stream may have broken inside one. */
+function sseEvent(name: string | undefined, data: Json): string {
+  return `\n\n${name === undefined ? '' : `event: ${name}\n`}data: ${JSON.stringify(data)}\n\n`
+}
+
+export { checkBody, openaiErrorBody, settingsOf, sseEvent, withModel }

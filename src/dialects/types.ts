@@ -1,0 +1,117 @@
+/**
+ * What the rest of Warmpath may ask of a wire API, and what it gets: the shapes that the three
+ * dialects share. Types only.
+ */
+
+type DialectName = 'openai-chat' | 'openai-responses' | 'anthropic-messages'
+
+/** A JSON object whose members have not been checked. */
+type Json = Record<string, unknown>
+
+/**
+ * The prompt as text that means the same whenever the prompt does: no cache markers, strings by
+ * their value, every value framed by its length so that two different prompts never read alike.
+ * A later turn of a conversation begins with the segments of the earlier ones, unchanged.
+ */
+interface CanonicalPrompt {
+  text: string
+  /** UTF-16 offsets into `text` where each segment ends; ascending, the last is `text.length`. */
+  ends: number[]
+}
+
+interface RequestFacts {
+  /** The model asked for, as the client wrote it. */
+  model?: string
+  stream: boolean
+  /** Tokens, 1 to 2^31. */
+  maxOutputTokens?: number
+  /** Tool calls answered after the last thing that the model said; each id once, as sent. */
+  toolResults: string[]
+  /**
+   * What of a provider's memory the request leans on: `response:<id>`, `conversation:<id>`,
+   * `item:<id>` (a stored output item), `container:<id>`, `file:<id>`, and `reasoning:<digest>` for
+   * signed or encrypted reasoning that the open tool loop must hand back (an encrypted compaction
+   * counts wherever it stands, since it replaces the history).
+   */
+  state: string[]
+  /** The answer will report usage without further asking. */
+  usageAsked: boolean
+  /**
+   * Segments at whose end a cache marker stands; ascending. A marker inside a segment counts for
+   * the segment before it: what is surely cached.
+   */
+  breakpoints: number[]
+  /** Segments that differ per conversation although nothing that matters to it does. */
+  volatile: number[]
+  prompt: CanonicalPrompt
+}
+
+/** Tokens; a field that was not reported, or not as an integer in 0 to 2^31, is absent. */
+interface Usage {
+  /** The whole prompt, whether read from a cache or not. */
+  promptTokens?: number
+  cachedTokens?: number
+  completionTokens?: number
+}
+
+interface ToolCall {
+  id: string
+  name?: string
+}
+
+interface ResponseFacts {
+  id?: string
+  usage?: Usage
+  /** As the provider wrote it; for Responses the status, or the reason why it is incomplete. */
+  finishReason?: string
+  /** Calls that the client must answer; the first 1,024. */
+  toolCalls: ToolCall[]
+  /** State that this answer now owns, in the words of {@link RequestFacts.state}; the first 1,024. */
+  state: string[]
+  /** Some content has been generated. */
+  firstToken: boolean
+  /** The provider has said that the answer is over, well or badly. */
+  ended: boolean
+  /** The provider's code or type of an error; never its message unless there is nothing else. */
+  error?: string
+}
+
+/** Reads a stream on the way. Bytes may be split anywhere; nothing in them makes it throw. */
+interface StreamReader {
+  push(bytes: Uint8Array | string): void
+  /** The stream is over: an event whose closing blank line never came counts too. */
+  end(): void
+  /** What is known so far; a copy. */
+  facts(): ResponseFacts
+  /** Events that could not be read: no JSON object, or larger than 16 Mi characters. */
+  readonly anomalies: number
+}
+
+interface Dialect {
+  readonly name: DialectName
+  /** O(body). Throws WARMPATH_INVALID_BODY only if `body` is not an object. */
+  read(body: Json): RequestFacts
+  /** Reads a whole JSON answer, also an error; never throws. */
+  readResponse(body: unknown): ResponseFacts
+  stream(): StreamReader
+  /** An error answer in this dialect's shape. */
+  errorBody(status: number, code: string, message: string): Json
+  /** What to append to a broken stream so that a client sees an error and not a short answer. */
+  errorEvent(code: string, message: string): string
+  /** What a stream may be sent while its turn is held; no client takes it for content. */
+  readonly keepAlive: string
+  /** The same body with another model; key order is kept. A shallow copy. */
+  withModel(body: Json, model: string): Json
+}
+
+export type {
+  CanonicalPrompt,
+  Dialect,
+  DialectName,
+  Json,
+  RequestFacts,
+  ResponseFacts,
+  StreamReader,
+  ToolCall,
+  Usage,
+}
