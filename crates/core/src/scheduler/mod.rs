@@ -399,16 +399,14 @@ impl Scheduler {
                 block::hash_content(hashes, group.block_tokens, tokens, seed, chain);
             }
             Prompt::Text { bytes, segments } => {
-                let total: u64 = segments.iter().map(|s| u64::from(s.bytes)).sum();
-                if total > bytes.len() as u64 {
-                    return Err(Error::invalid_argument(
-                        "the segments are longer than the text",
-                    ));
-                }
+                let total = segments.iter().map(|s| s.bytes as usize).sum();
+                let covered = bytes.get(..total).ok_or_else(|| {
+                    Error::invalid_argument("the segments are longer than the text")
+                })?;
                 let lengths = &mut self.scratch.lengths;
                 lengths.clear();
                 lengths.extend(segments.iter().map(|s| s.bytes));
-                block::hash_text(bytes, lengths, group.rate, seed, chain);
+                block::hash_text(covered, lengths, group.rate, seed, chain);
                 return Ok(place::first_volatile(segments, group.rate));
             }
         }

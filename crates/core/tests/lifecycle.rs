@@ -1,0 +1,355 @@
+//! A turn's life under any order of events, against a model that only counts.
+//!
+//! Whatever comes in whatever order (late ends, double ends, lost workers, times that go backwards,
+//! sessions that end in mid-turn), every hold is settled exactly once, every reservation ends exactly
+//! once, and when all have ended nothing is left: no load, no waiting turn, no charge of a turn.
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use warmpath_core::admission::ThunderAgentConfig;
+use warmpath_core::receipt::Reported;
+use warmpath_core::scheduler::{
+    AdmissionConfig, Completion, Config, Found, GroupOptions, Health, Ids, Outcome, Prompt,
+    Scheduler, Settled, Turn, TurnKind, Verdict, WorkerOptions,
+};
+use warmpath_core::session::Phase;
+use warmpath_core::{Micros, ReservationId, TargetId, WorkerId};
+
+const WORKERS: u32 = 4;
+
+#[derive(Clone, Debug)]
+enum Op {
+    Submit {
+        session: u8,
+        blocks: u16,
+        targets: u8,
+        is_final: bool,
+        answers: Option<u8>,
+    },
+    FirstToken(u8),
+    Progress(u8, u32),
+    Complete(u8, Option<u32>, bool, Option<u8>),
+    Cancel(u8),
+    Reroute(u8),
+    Health(u8, u8),
+    Advance(u32),
+    Back(u32),
+    EndSession(u8),
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let submit = (
+        0..6u8,
+        0..40u16,
+        0..3u8,
+        prop::bool::weighted(0.1),
+        prop::option::of(0..4u8),
+    )
+        .prop_map(|(session, blocks, targets, is_final, answers)| Op::Submit {
+            session,
+            blocks,
+            targets,
+            is_final,
+            answers,
+        });
+    prop_oneof![
+        6 => submit,
+        1 => any::<u8>().prop_map(Op::FirstToken),
+        1 => (any::<u8>(), any::<u32>()).prop_map(|(i, n)| Op::Progress(i, n)),
+        4 => (any::<u8>(), any::<Option<u32>>(), any::<bool>(), prop::option::of(0..4u8))
+            .prop_map(|(i, n, tools, call)| Op::Complete(i, n, tools, call)),
+        2 => any::<u8>().prop_map(Op::Cancel),
+        1 => any::<u8>().prop_map(Op::Reroute),
+        1 => (0..WORKERS as u8, 0..4u8).prop_map(|(w, h)| Op::Health(w, h)),
+        2 => (0..20_000u32).prop_map(Op::Advance),
+        1 => (0..60_000u32).prop_map(Op::Back),
+        1 => (0..6u8).prop_map(Op::EndSession),
+    ]
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Life {
+    Held,
+    Running,
+    Ended,
+}
+
+/// The scheduler and what a caller would remember of it.
+struct World {
+    scheduler: Scheduler,
+    settled: Vec<Settled>,
+    lives: BTreeMap<ReservationId, Life>,
+    now: u64,
+}
+
+impl World {
+    fn new(policy: AdmissionConfig, hold_limit: Option<Micros>) -> Self {
+        let config = Config {
+            admission: policy,
+            hold_limit,
+            ..Config::default()
+        };
+        let mut scheduler = Scheduler::new(config).unwrap();
+        let mut settled = Vec::new();
+        for (name, workers) in [("m", ["a", "b"]), ("n", ["c", "d"])] {
+            let group = scheduler
+                .add_group(Micros(0), GroupOptions::default())
+                .unwrap();
+            scheduler.add_target(name, group).unwrap();
+            for name in workers {
+                let worker = WorkerOptions {
+                    name: name.to_owned(),
+                    group,
+                    capacity_tokens: Some(3_000),
+                };
+                scheduler
+                    .add_worker(Micros(0), worker, &mut settled)
+                    .unwrap();
+            }
+        }
+        Self {
+            scheduler,
+            settled,
+            lives: BTreeMap::new(),
+            now: 1_000_000,
+        }
+    }
+
+    fn nth(&self, n: u8) -> Option<ReservationId> {
+        let len = self.lives.len();
+        (len > 0).then(|| *self.lives.keys().nth(usize::from(n) % len).unwrap())
+    }
+
+    fn apply(&mut self, op: &Op) {
+        let now = Micros(self.now);
+        match *op {
+            Op::Submit { .. } => self.submit(op),
+            Op::FirstToken(n) => {
+                if let Some(id) = self.nth(n) {
+                    self.scheduler.first_token(now, id, &mut self.settled);
+                }
+            }
+            Op::Progress(n, tokens) => {
+                if let Some(id) = self.nth(n) {
+                    self.scheduler.progress(now, id, tokens, &mut self.settled);
+                }
+            }
+            Op::Complete(n, tokens, tools, call) => self.complete(n, tokens, tools, call),
+            Op::Cancel(n) => {
+                if let Some(id) = self.nth(n) {
+                    let found = self.scheduler.cancel(now, id, &mut self.settled);
+                    self.end(id, found);
+                }
+            }
+            Op::Reroute(n) => {
+                if let Some(id) = self.nth(n) {
+                    let moved = self.scheduler.reroute(now, id, &mut self.settled);
+                    self.check_settled();
+                    assert!(moved.is_err() || self.lives[&id] == Life::Running);
+                }
+            }
+            Op::Health(worker, health) => {
+                let health = [Health::Up, Health::Draining, Health::Down, Health::Removed]
+                    [usize::from(health)];
+                let id = WorkerId(u32::from(worker));
+                let _ = self
+                    .scheduler
+                    .set_health(now, id, health, &mut self.settled);
+            }
+            Op::Advance(ms) => {
+                self.now += u64::from(ms) * 1_000;
+                self.scheduler.advance(Micros(self.now), &mut self.settled);
+            }
+            Op::Back(ms) => {
+                let earlier = self.now.saturating_sub(u64::from(ms) * 1_000);
+                self.scheduler.advance(Micros(earlier), &mut self.settled);
+            }
+            Op::EndSession(session) => {
+                let name = format!("s{session}");
+                self.scheduler
+                    .end_session(now, "", &name, &mut self.settled);
+            }
+        }
+        self.check_settled();
+    }
+
+    fn submit(&mut self, op: &Op) {
+        let &Op::Submit {
+            session,
+            blocks,
+            targets,
+            is_final,
+            answers,
+        } = op
+        else {
+            return;
+        };
+        let name = format!("s{session}");
+        let hashes: Vec<u64> = (0..u64::from(blocks))
+            .map(|i| u64::from(session) * 1_000 + i)
+            .collect();
+        let asked: &[TargetId] = match targets {
+            0 => &[TargetId(0)],
+            1 => &[TargetId(1)],
+            _ => &[TargetId(0), TargetId(1)],
+        };
+        let answered = answers.map(|call| [call]);
+        let turn = Turn {
+            tenant: "",
+            session: (session > 0).then_some(name.as_str()),
+            parent: (session > 3).then_some("s1"),
+            kind: if is_final {
+                TurnKind::Final
+            } else {
+                TurnKind::Ordinary
+            },
+            targets: asked,
+            pin: None,
+            tool_results: Ids {
+                bytes: answered.as_ref().map_or(&[], |id| id.as_slice()),
+                lengths: if answers.is_some() { &[1] } else { &[] },
+            },
+            state: Ids::default(),
+            prompt: Prompt::Hashes {
+                hashes: &hashes,
+                tokens: None,
+            },
+        };
+        let submitted = self
+            .scheduler
+            .submit(Micros(self.now), &turn, &mut self.settled);
+        if let Ok(submitted) = submitted {
+            let life = match submitted.verdict {
+                Verdict::Go(_) => Life::Running,
+                Verdict::Hold => Life::Held,
+            };
+            let before = self.lives.insert(submitted.reservation, life);
+            assert_eq!(before, None, "a reservation's number came twice");
+        }
+    }
+
+    fn complete(&mut self, n: u8, tokens: Option<u32>, tools: bool, call: Option<u8>) {
+        let Some(id) = self.nth(n) else { return };
+        let issued = call.map(|call| [call]);
+        let completion = Completion {
+            reported: Reported {
+                prompt_tokens: tokens,
+                cached_tokens: tokens.map(|n| n / 3),
+                completion_tokens: tokens.map(|n| n / 2),
+            },
+            phase: Some(if tools {
+                Phase::Acting
+            } else {
+                Phase::Reasoning
+            }),
+            tool_calls: Ids {
+                bytes: issued.as_ref().map_or(&[], |id| id.as_slice()),
+                lengths: if call.is_some() { &[1] } else { &[] },
+            },
+            state: Ids::default(),
+        };
+        let now = Micros(self.now);
+        let found = self
+            .scheduler
+            .complete(now, id, &completion, &mut self.settled);
+        self.end(id, found);
+    }
+
+    /// An end was called for; `found` says whether it was the first. A timer that ran first may
+    /// have failed the hold just before.
+    fn end(&mut self, id: ReservationId, found: Found) {
+        self.take_settled();
+        let life = self.lives.insert(id, Life::Ended);
+        let was_live = life != Some(Life::Ended);
+        assert_eq!(found.is_ended(), was_live, "{id:?} {life:?}");
+        self.check_counts();
+    }
+
+    fn check_settled(&mut self) {
+        self.take_settled();
+        self.check_counts();
+    }
+
+    fn take_settled(&mut self) {
+        for settled in std::mem::take(&mut self.settled) {
+            let life = match settled.outcome {
+                Outcome::Go(_) => Life::Running,
+                _ => Life::Ended,
+            };
+            let before = self.lives.insert(settled.reservation, life);
+            assert_eq!(before, Some(Life::Held), "{settled:?} was not held");
+        }
+    }
+
+    fn check_counts(&self) {
+        let count = |life| self.lives.values().filter(|&&l| l == life).count();
+        let status = self.scheduler.status();
+        assert_eq!(status.holds, count(Life::Held));
+        assert_eq!(
+            status.reservations,
+            count(Life::Held) + count(Life::Running)
+        );
+    }
+
+    fn assert_nothing_is_left(mut self) {
+        let live: Vec<_> = self.lives.keys().copied().collect();
+        for id in live {
+            let found = self
+                .scheduler
+                .cancel(Micros(self.now), id, &mut self.settled);
+            self.end(id, found);
+        }
+        let status = self.scheduler.status();
+        assert_eq!((status.reservations, status.holds), (0, 0));
+        for worker in (0..WORKERS).map(WorkerId) {
+            let load = self.scheduler.load().load(worker).unwrap_or_default();
+            assert_eq!(load, warmpath_core::load::WorkerLoad::default());
+        }
+        for group in (0..2).map(warmpath_core::GroupId) {
+            let admission = self.scheduler.admission(group).unwrap();
+            assert_eq!(admission.waiting(), 0);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn a_turn_ends_exactly_once_whatever_happens(ops in prop::collection::vec(op(), 0..120)) {
+        let mut world = World::new(AdmissionConfig::None, None);
+        for op in &ops {
+            world.apply(op);
+        }
+        world.assert_nothing_is_left();
+    }
+
+    #[test]
+    fn a_hold_is_settled_exactly_once_whatever_happens(
+        ops in prop::collection::vec(op(), 0..120),
+        limit in prop::option::of(1_000..60_000u64),
+    ) {
+        let policy = AdmissionConfig::ThunderAgent(ThunderAgentConfig::default());
+        let mut world = World::new(policy, limit.map(Micros::from_millis));
+        for op in &ops {
+            world.apply(op);
+        }
+        world.assert_nothing_is_left();
+    }
+
+    #[test]
+    fn the_same_events_give_the_same_answers(ops in prop::collection::vec(op(), 0..80)) {
+        let run = |ops: &[Op]| {
+            let policy = AdmissionConfig::ThunderAgent(ThunderAgentConfig::default());
+            let mut world = World::new(policy, None);
+            for op in ops {
+                world.apply(op);
+            }
+            let receipts: Vec<_> = (1..=200)
+                .filter_map(|id| world.scheduler.receipt(id).map(|r| format!("{r:?}")))
+                .collect();
+            (world.scheduler.status(), receipts)
+        };
+        prop_assert_eq!(run(&ops), run(&ops));
+    }
+}
