@@ -1,0 +1,283 @@
+import test from 'ava'
+import { Catalog, env, nativeOptions, resolve, type SchedulerOptions } from '../src/config/index.js'
+import { WarmpathError } from '../src/errors.js'
+
+const worker = { url: 'http://10.0.0.1:8000' }
+
+/** The message of the CONFIG error that these options give. */
+function refusal(options: unknown, environment: NodeJS.ProcessEnv = {}): string {
+  try {
+    resolve(options as SchedulerOptions, environment)
+  } catch (error) {
+    if (WarmpathError.is(error) && error.code === 'WARMPATH_CONFIG') return error.message
+    throw error
+  }
+  throw new Error('the options were accepted')
+}
+
+test('one worker is enough: one target that passes any model name through', (t) => {
+  const config = resolve({ workers: [worker] })
+  t.deepEqual(config.workers, [
+    { name: '10.0.0.1:8000', url: 'http://10.0.0.1:8000', headers: {}, group: 0 },
+  ])
+  t.is(config.targets.length, 1)
+  t.is(config.targets[0]?.model, undefined)
+  const catalog = new Catalog(config.targets, config.aliases)
+  t.deepEqual(catalog.targetsFor('anything', 'openai-chat'), ['default'])
+  t.deepEqual(catalog.targetsFor(undefined, 'anthropic-messages'), ['default'])
+  t.deepEqual(catalog.models(), [])
+})
+
+test('the native options carry every default', (t) => {
+  const native = JSON.parse(nativeOptions(resolve({ workers: [worker] })))
+  t.deepEqual(native, {
+    groups: [{ blockTokens: 64, ttlMs: 300_000 }],
+    workers: [
+      {
+        name: '10.0.0.1:8000',
+        group: 0,
+        capacityTokens: null,
+        detail: '{"url":"http://10.0.0.1:8000","headers":{}}',
+      },
+    ],
+    targets: [
+      {
+        name: 'default',
+        group: 0,
+        detail:
+          '{"dialects":["openai-chat","openai-responses","anthropic-messages"],"auth":{"kind":"none"}}',
+      },
+    ],
+    admission: {
+      policy: 'none',
+      pauseBp: 9500,
+      targetBp: 8000,
+      resumeBp: 8500,
+      bufferTokens: 100,
+      intervalMs: 5000,
+      holdLimitMs: 1_800_000,
+    },
+    score: {
+      overlapCredit: 1,
+      overlapDecay: 0,
+      prefillScale: 1,
+      requestWeight: 0,
+      temperature: 0,
+    },
+    limits: {
+      sessions: 100_000,
+      reservations: 100_000,
+      receipts: 4096,
+      blocks: 4_000_000,
+      owners: 1_000_000,
+    },
+    seed: 0,
+  })
+})
+
+test('shares become whole basis points', (t) => {
+  const hysteresis = { pause: 0.9, target: 0.333333, resume: 0.5 }
+  const { admission } = resolve({ workers: [worker], admission: { hysteresis } }).settings
+  t.deepEqual([admission.pauseBp, admission.targetBp, admission.resumeBp], [9000, 3333, 5000])
+})
+
+test('targets with equal worker lists share a group, others have their own', (t) => {
+  const workers = ['a', 'b', 'c'].map((id) => ({ id, url: `http://${id}` }))
+  const config = resolve({
+    workers,
+    targets: {
+      one: { workers: ['a', 'b'] },
+      two: { workers: ['b', 'a'], model: 'org/two' },
+      three: { workers: ['c'] },
+    },
+  })
+  t.deepEqual(
+    config.targets.map(({ name, group, model }) => [name, group, model]),
+    [
+      ['one', 0, 'one'],
+      ['two', 0, 'org/two'],
+      ['three', 1, 'three'],
+    ],
+  )
+  t.deepEqual(
+    config.workers.map(({ name, group }) => [name, group]),
+    [
+      ['a', 0],
+      ['b', 0],
+      ['c', 1],
+    ],
+  )
+})
+
+test('a hosted target brings its own worker, dialects and key header', (t) => {
+  const config = resolve(
+    { targets: { big: { provider: 'anthropic', credential: env('KEY') } } },
+    { KEY: ' sk-1 ' },
+  )
+  t.deepEqual(config.workers, [
+    { name: 'big', url: 'https://api.anthropic.com', headers: {}, group: 0 },
+  ])
+  t.deepEqual(config.targets[0]?.auth, { kind: 'header', name: 'x-api-key', value: 'sk-1' })
+  t.deepEqual(config.targets[0]?.dialects, ['anthropic-messages'])
+})
+
+test('credentials of engines are bearer tokens; pass-through keeps the client its own', (t) => {
+  const { targets } = resolve({
+    workers: [worker],
+    targets: { a: { credential: 'secret' }, b: { credential: 'pass-through' }, c: {} },
+  })
+  t.deepEqual(
+    targets.map((target) => target.auth),
+    [
+      { kind: 'header', name: 'authorization', value: 'Bearer secret' },
+      { kind: 'pass-through' },
+      { kind: 'none' },
+    ],
+  )
+})
+
+test('a name is looked up as alias, target, upstream model; unknown ones list what there is', (t) => {
+  const config = resolve({
+    workers: [
+      { id: 'a', url: 'http://a' },
+      { id: 'b', url: 'http://b' },
+    ],
+    targets: {
+      qwen: { model: 'Qwen/Qwen3-32B', workers: ['a'] },
+      claude: { workers: ['b'], dialect: 'anthropic-messages' },
+    },
+    aliases: { auto: ['claude', 'qwen', 'claude'] },
+  })
+  const catalog = new Catalog(config.targets, config.aliases)
+  t.deepEqual(catalog.targetsFor('auto', 'anthropic-messages'), ['claude', 'qwen'])
+  t.deepEqual(catalog.targetsFor('auto', 'openai-chat'), ['qwen'])
+  t.deepEqual(catalog.targetsFor('qwen', 'openai-chat'), ['qwen'])
+  t.deepEqual(catalog.targetsFor('Qwen/Qwen3-32B', 'openai-chat'), ['qwen'])
+  t.deepEqual(catalog.models(), ['auto', 'qwen', 'Qwen/Qwen3-32B', 'claude'])
+  const unknown = t.throws(() => catalog.targetsFor('gpt', 'openai-chat'), {
+    instanceOf: WarmpathError,
+    code: 'WARMPATH_UNKNOWN_MODEL',
+  })
+  t.is(unknown?.message, 'unknown model "gpt"; available: auto, qwen, Qwen/Qwen3-32B, claude')
+  t.throws(() => catalog.targetsFor(undefined, 'openai-chat'), { code: 'WARMPATH_UNKNOWN_MODEL' })
+  t.throws(() => catalog.targetsFor('claude', 'openai-chat'), {
+    code: 'WARMPATH_UNSUPPORTED_PATH',
+  })
+})
+
+const url = 'http://h'
+const refusals: [title: string, options: unknown, message: RegExp][] = [
+  ['no worker', {}, /^workers: needs at least one worker/],
+  ['not an object', null, /^options: must be an object, got null/],
+  ['a misspelt option', { workers: [worker], worker: 1 }, /^options\.worker: unknown field, known/],
+  ['a misspelt worker field', { workers: [{ url, capacity: 1 }] }, /^workers\[0\]\.capacity: unk/],
+  ['no address', { workers: [{}] }, /^workers\[0\]\.url: must be an absolute http:\/\/ or https/],
+  ['another scheme', { workers: [{ url: 'tcp://h' }] }, /^workers\[0\]\.url: .*got "tcp:\/\/h"/],
+  ['a relative address', { workers: [{ url: 'h:1' }] }, /^workers\[0\]\.url: /],
+  ['a query', { workers: [{ url: 'http://h?a=1' }] }, /^workers\[0\]\.url: must not carry a query/],
+  ['a password', { workers: [{ url: 'http://u:pw@h' }] }, /^workers\[0\]\.url: .*use `headers`$/],
+  ['same ids', { workers: [{ url }, { url: 'http://h/v1' }] }, /^workers\[1\]\.id: ids must be/],
+  [
+    'an empty id',
+    { workers: [{ id: '', url }] },
+    /^workers\[0\]\.id: must be a string of 1 to 256/,
+  ],
+  ...[0, -1, Number.NaN, 2 ** 53, 1.5, Number.POSITIVE_INFINITY, '9'].map(
+    (capacityTokens): [string, unknown, RegExp] => [
+      `capacity ${JSON.stringify(capacityTokens)} ${String(capacityTokens)}`,
+      { workers: [{ url, capacityTokens }] },
+      /^workers\[0\]\.capacityTokens: must be a whole number from 1 to 9007199254740991, got /,
+    ],
+  ),
+  [
+    'a split header',
+    { workers: [{ url, headers: { a: 'b\r\nc: d' } }] },
+    /^workers\[0\]\.headers\.a: must be a non-empty string of printable Latin-1 characters, got s/,
+  ],
+  ['no target', { workers: [worker], targets: {} }, /^targets: needs at least one target/],
+  [
+    'an unknown worker',
+    { workers: [{ id: 'a', url }], targets: { q: { workers: ['b'] } } },
+    /^targets\.q\.workers\[0\]: must be one of a, got "b"/,
+  ],
+  [
+    'a partly shared worker list',
+    {
+      workers: ['a', 'b', 'c'].map((id) => ({ id, url })),
+      targets: { q: { workers: ['a', 'b'] }, r: { workers: ['b', 'c'] } },
+    },
+    /^targets\.r\.workers: must equal the list of target "q" or have no worker in common/,
+  ],
+  [
+    'an unused worker',
+    { workers: ['a', 'b'].map((id) => ({ id, url })), targets: { q: { workers: ['a'] } } },
+    /^workers\[1\]\.id: every worker must serve a target, got unused "b"/,
+  ],
+  [
+    'an alias to nowhere',
+    { workers: [worker], targets: { q: {} }, aliases: { auto: ['q', 'r'] } },
+    /^aliases\.auto\[1\]: must be one of q, got "r"/,
+  ],
+  [
+    'an empty alias',
+    { workers: [worker], aliases: { auto: [] } },
+    /^aliases\.auto: needs at least/,
+  ],
+  [
+    'a hosted target without key',
+    { targets: { big: { provider: 'openai' } } },
+    /^targets\.big\.credential: must be env\('NAME'\), a key or 'pass-through'/,
+  ],
+  [
+    'an unset variable',
+    { targets: { big: { provider: 'openai', credential: env('NOPE') } } },
+    /^targets\.big\.credential: environment variable NOPE must be set/,
+  ],
+  [
+    'an unknown dialect',
+    { workers: [worker], targets: { q: { dialect: 'grpc' } } },
+    /^targets\.q\.dialect: must be one of openai-chat, openai-responses, anthropic-messages, got/,
+  ],
+  [
+    'an unknown policy',
+    { workers: [worker], admission: { policy: 'fair' } },
+    /^admission\.policy: must be one of none, thunderagent, got "fair"/,
+  ],
+  [
+    'bands out of order',
+    { workers: [worker], admission: { hysteresis: { resume: 0.7 } } },
+    /^admission\.hysteresis: must have target <= resume <= pause, got 0\.8, 0\.7, 0\.95/,
+  ],
+  [
+    'a band above one',
+    { workers: [worker], admission: { hysteresis: { pause: 1.01 } } },
+    /^admission\.hysteresis\.pause: must be a number from 0\.0001 to 1, got 1\.01/,
+  ],
+  ['a negative weight', { workers: [worker], score: { temperature: -1 } }, /^score\.temperature: /],
+  [
+    'a zero limit',
+    { workers: [worker], limits: { bodyBytes: 0 } },
+    /^limits\.bodyBytes: must be a/,
+  ],
+  ['a fractional seed', { workers: [worker], seed: 0.5 }, /^seed: must be a whole number from 0/],
+  ['a clock that is none', { workers: [worker], clock: 1 }, /^clock: must be a function, got 1/],
+  [
+    'half a logger',
+    { workers: [worker], logger: { info() {} } },
+    /^logger\.debug: must be a funct/,
+  ],
+]
+
+for (const [title, options, message] of refusals) {
+  test(`refused with field and reason: ${title}`, (t) => {
+    t.regex(refusal(options), message)
+  })
+}
+
+test('a key is never shown in an error', (t) => {
+  const message = refusal({
+    workers: [worker],
+    targets: { q: { credential: 'sk-very-secret\n' + 'x' } },
+  })
+  t.false(message.includes('sk-very-secret'))
+})

@@ -1,0 +1,128 @@
+/**
+ * Checks of single option fields.
+ *
+ * Every function takes the path of the field it looks at and throws CONFIG with that path, what is
+ * allowed there and what was found. Nothing here knows what an option means. Values are shown
+ * shortened; fields that may hold a secret pass through `secretText`, which never shows any.
+ */
+import { WarmpathError } from '../errors.js'
+
+export type Fields = Record<string, unknown>
+
+export interface NumberRange {
+  readonly min: number
+  readonly max: number
+  readonly kind: 'integer' | 'real'
+}
+
+/** Largest count that keeps its value as a double. */
+export const MAX_COUNT = Number.MAX_SAFE_INTEGER
+
+const SHOWN_CHARS = 60
+
+export function refuse(path: string, allowed: string, found?: string): never {
+  throw new WarmpathError(
+    'WARMPATH_CONFIG',
+    `${path}: ${allowed}${found ? `, got ${found}` : ''}`,
+    {
+      detail: { field: path },
+    },
+  )
+}
+
+export function shown(value: unknown): string {
+  if (typeof value === 'number' || value === undefined) return String(value)
+  if (typeof value === 'function') return 'a function'
+  let text: string | undefined
+  try {
+    text = JSON.stringify(value)
+  } catch {
+    text = undefined
+  }
+  if (text === undefined) return typeof value
+  return text.length > SHOWN_CHARS ? `${text.slice(0, SHOWN_CHARS)}…` : text
+}
+
+/** An object whose keys are all in `known`. A misspelt option is an error, not a default. */
+export function fields(value: unknown, path: string, known: readonly string[]): Fields {
+  const object = dictionary(value, path)
+  for (const key of Object.keys(object)) {
+    if (!known.includes(key))
+      refuse(join(path, key), `unknown field, known are ${known.join(', ')}`)
+  }
+  return object
+}
+
+/** An object with keys of the user's choice. */
+export function dictionary(value: unknown, path: string): Fields {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    refuse(path, 'must be an object', shown(value))
+  }
+  return value as Fields
+}
+
+export function list(value: unknown, path: string): unknown[] {
+  if (!Array.isArray(value)) refuse(path, 'must be an array', shown(value))
+  return value
+}
+
+export function number(value: unknown, path: string, range: NumberRange): number {
+  const whole = range.kind === 'integer'
+  const fits =
+    typeof value === 'number' &&
+    value >= range.min &&
+    value <= range.max &&
+    (!whole || Number.isInteger(value))
+  if (!fits) {
+    const kind = whole ? 'a whole number' : 'a number'
+    refuse(path, `must be ${kind} from ${range.min} to ${range.max}`, shown(value))
+  }
+  return value
+}
+
+export function oneOf<T extends string>(value: unknown, path: string, allowed: readonly T[]): T {
+  const found = allowed.find((item) => item === value)
+  return found ?? refuse(path, `must be one of ${allowed.join(', ')}`, shown(value))
+}
+
+/** A non-empty string of at most 256 characters without control characters. */
+export function name(value: unknown, path: string): string {
+  const fits =
+    typeof value === 'string' && value.length > 0 && value.length <= 256 && !hasControl(value)
+  if (!fits) {
+    refuse(path, 'must be a string of 1 to 256 characters without control characters', shown(value))
+  }
+  return value
+}
+
+/** A header value or credential: shown nowhere, refused when it could split or break a header. */
+export function secretText(value: unknown, path: string): string {
+  const fits =
+    typeof value === 'string' && value.trim() !== '' && !hasControl(value) && isLatin1(value)
+  if (!fits) {
+    refuse(path, 'must be a non-empty string of printable Latin-1 characters', typeof value)
+  }
+  return value.trim()
+}
+
+export function callback(value: unknown, path: string): (...args: never[]) => unknown {
+  if (typeof value !== 'function') refuse(path, 'must be a function', shown(value))
+  return value as (...args: never[]) => unknown
+}
+
+export function join(path: string, key: string): string {
+  return path === '' ? key : `${path}.${key}`
+}
+
+function isLatin1(text: string): boolean {
+  for (let at = 0; at < text.length; at += 1) if (text.charCodeAt(at) > 0xff) return false
+  return true
+}
+
+function hasControl(text: string): boolean {
+  for (let at = 0; at < text.length; at += 1) {
+    const unit = text.charCodeAt(at)
+    if (unit < 0x20 || unit === 0x7f) return true
+  }
+  return false
+}

@@ -1,0 +1,23 @@
+/**
+ * Options of a scheduler: their types, and the way from what was written to what is meant.
+ */
+export { Catalog } from './catalog.js'
+export { type EnvCredential, env } from './env.js'
+export { nativeOptions, nativeWorker, type TargetDetail, type WorkerDetail } from './native.js'
+export { type ResolvedConfig, resolve, type TargetEntry } from './resolve.js'
+export { type Auth, DEFAULT_TARGET } from './target.js'
+export type {
+  AdmissionOptions,
+  CacheOptions,
+  Credential,
+  ForwardOptions,
+  HysteresisOptions,
+  IdentityOptions,
+  LimitOptions,
+  Logger,
+  SchedulerOptions,
+  ScoreOptions,
+  TargetOptions,
+  WorkerOptions,
+} from './types.js'
+export { ADDED_WORKER_FIELDS, type WorkerEntry, workerEntry } from './worker.js'

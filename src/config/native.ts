@@ -1,0 +1,40 @@
+/**
+ * The resolved configuration as the native face wants it, and the opaque details that it keeps for
+ * us.
+ *
+ * Addresses and credentials mean nothing to the core; it carries them as one string a worker and a
+ * target, so that a scheduler that several threads share knows them in each of them.
+ */
+import type { ResolvedConfig, TargetEntry } from './resolve.js'
+import type { WorkerEntry } from './worker.js'
+
+export type WorkerDetail = Pick<WorkerEntry, 'url' | 'headers'>
+export type TargetDetail = Omit<TargetEntry, 'name' | 'group'>
+
+export function nativeOptions(config: ResolvedConfig): string {
+  const { cache, admission, score, limits, seed } = config.settings
+  const { bodyBytes: _own, ...nativeLimits } = limits
+  return JSON.stringify({
+    groups: Array.from({ length: config.groups }, () => cache),
+    workers: config.workers.map((worker) => nativeWorker(worker, worker.group)),
+    targets: config.targets.map(({ name, group, ...detail }) => ({
+      name,
+      group,
+      detail: JSON.stringify(detail satisfies TargetDetail),
+    })),
+    admission,
+    score,
+    limits: nativeLimits,
+    seed,
+  })
+}
+
+export function nativeWorker(worker: WorkerEntry, group: number): object {
+  const detail: WorkerDetail = { url: worker.url, headers: worker.headers }
+  return {
+    name: worker.name,
+    group,
+    capacityTokens: worker.capacityTokens ?? null,
+    detail: JSON.stringify(detail),
+  }
+}

@@ -1,0 +1,145 @@
+/**
+ * Turns what a user wrote into a configuration in which nothing is left to doubt: every field
+ * checked, every default filled in, every name resolved, every worker in exactly one group.
+ *
+ * Groups are found, not written: targets whose worker lists are equal share one; lists that
+ * overlap in part are refused, since a worker's cache and load belong to one group. Nothing is
+ * contacted. Cost: once a scheduler, linear in workers x targets. Trusts nothing; throws CONFIG
+ * with the path of the field and what is allowed there.
+ */
+import type { HeaderMap } from '../identity/index.js'
+import { callback, dictionary, type Fields, fields, list, name, refuse, shown } from './check.js'
+import { type Settings, settings } from './settings.js'
+import { type TargetDraft, targetDrafts } from './target.js'
+import type { Logger, SchedulerOptions } from './types.js'
+import { headerName, type WorkerEntry, workerEntry } from './worker.js'
+
+export type TargetEntry = Omit<TargetDraft, 'workers'> & { readonly group: number }
+
+export interface ResolvedConfig {
+  readonly groups: number
+  readonly workers: readonly (WorkerEntry & { readonly group: number })[]
+  readonly targets: readonly TargetEntry[]
+  readonly aliases: ReadonlyMap<string, readonly string[]>
+  readonly settings: Settings
+  readonly forwardHeaders: readonly string[]
+  readonly tenant?: (headers: HeaderMap) => string | undefined
+  readonly clock?: () => number
+  readonly logger?: Logger
+}
+
+const OPTION_FIELDS = [
+  ...['workers', 'targets', 'aliases', 'admission', 'score', 'cache', 'identity', 'forward'],
+  ...['limits', 'seed', 'clock', 'logger'],
+]
+const LOG_LEVELS = ['debug', 'info', 'warn', 'error']
+
+export function resolve(
+  options: SchedulerOptions,
+  environment: NodeJS.ProcessEnv = process.env,
+): ResolvedConfig {
+  const given = fields(options, 'options', OPTION_FIELDS)
+  const workers = declaredWorkers(given.workers)
+  const drafts = targetDrafts(given.targets, workers, environment)
+  const groupOf = groups(drafts)
+  const groupOfWorker = (id: string, path: string): number =>
+    groupOf.get(id) ?? refuse(path, 'every worker must serve a target', `unused ${shown(id)}`)
+  return {
+    groups: new Set(groupOf.values()).size,
+    workers: [...workers.values()].map((worker, at) => ({
+      ...worker,
+      group: groupOfWorker(worker.name, `workers[${at}].id`),
+    })),
+    targets: drafts.map(({ workers: served, ...rest }) => ({
+      ...rest,
+      group: groupOfWorker(served[0] ?? '', `targets.${rest.name}.workers`),
+    })),
+    aliases: aliases(given.aliases, drafts),
+    settings: settings(given),
+    forwardHeaders: forwardHeaders(given.forward),
+    ...hooks(given),
+  }
+}
+
+function declaredWorkers(value: unknown): Map<string, WorkerEntry> {
+  const workers = new Map<string, WorkerEntry>()
+  for (const [at, item] of list(value ?? [], 'workers').entries()) {
+    const worker = workerEntry(item, `workers[${at}]`)
+    if (workers.has(worker.name)) {
+      refuse(`workers[${at}].id`, 'ids must be unique', shown(worker.name))
+    }
+    workers.set(worker.name, worker)
+  }
+  return workers
+}
+
+/** Worker -> group. Equal worker sets are one group. */
+function groups(drafts: readonly TargetDraft[]): Map<string, number> {
+  const seen = new Map<string, number>()
+  const groupOf = new Map<string, number>()
+  const ownerOf = new Map<string, string>()
+  for (const draft of drafts) {
+    const key = JSON.stringify([...draft.workers].sort())
+    if (seen.has(key)) continue
+    const group = seen.size
+    seen.set(key, group)
+    for (const worker of draft.workers) {
+      const other = ownerOf.get(worker)
+      if (other !== undefined) {
+        refuse(
+          `targets.${draft.name}.workers`,
+          `must equal the list of target ${shown(other)} or have no worker in common with it`,
+          `both have ${shown(worker)}`,
+        )
+      }
+      ownerOf.set(worker, draft.name)
+      groupOf.set(worker, group)
+    }
+  }
+  return groupOf
+}
+
+function aliases(
+  value: unknown,
+  drafts: readonly TargetDraft[],
+): ReadonlyMap<string, readonly string[]> {
+  const known = drafts.map((draft) => draft.name)
+  const entries = Object.entries(dictionary(value ?? {}, 'aliases'))
+  return new Map(
+    entries.map(([alias, value]) => {
+      const path = `aliases.${alias}`
+      const targets = list(value, path).map((item, at) => {
+        const found = known.find((target) => target === item)
+        return found ?? refuse(`${path}[${at}]`, `must be one of ${known.join(', ')}`, shown(item))
+      })
+      if (targets.length === 0) refuse(path, 'needs at least one target')
+      return [name(alias, path), [...new Set(targets)]]
+    }),
+  )
+}
+
+function forwardHeaders(value: unknown): readonly string[] {
+  if (value === undefined) return []
+  const given = fields(value, 'forward', ['headers']).headers
+  return list(given ?? [], 'forward.headers').map((item, at) =>
+    headerName(item, `forward.headers[${at}]`),
+  )
+}
+
+function hooks(given: Fields): Pick<ResolvedConfig, 'tenant' | 'clock' | 'logger'> {
+  const identity =
+    given.identity === undefined ? {} : fields(given.identity, 'identity', ['tenant'])
+  if (identity.tenant !== undefined) callback(identity.tenant, 'identity.tenant')
+  if (given.clock !== undefined) callback(given.clock, 'clock')
+  if (given.logger !== undefined) {
+    const logger = dictionary(given.logger, 'logger')
+    for (const level of LOG_LEVELS) callback(logger[level], `logger.${level}`)
+  }
+  return {
+    ...(identity.tenant !== undefined && {
+      tenant: identity.tenant as NonNullable<ResolvedConfig['tenant']>,
+    }),
+    ...(given.clock !== undefined && { clock: given.clock as () => number }),
+    ...(given.logger !== undefined && { logger: given.logger as Logger }),
+  }
+}

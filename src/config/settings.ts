@@ -1,0 +1,127 @@
+/**
+ * The numbers of the options, with their ranges and defaults: admission, score, cache, limits.
+ *
+ * Shares become whole basis points here, since the core compares integers. What each number does
+ * is the core's business.
+ */
+import { type Fields, fields, MAX_COUNT, number, oneOf, refuse } from './check.js'
+
+export interface Settings {
+  readonly admission: {
+    readonly policy: 'none' | 'thunderagent'
+    readonly pauseBp: number
+    readonly targetBp: number
+    readonly resumeBp: number
+    readonly bufferTokens: number
+    readonly intervalMs: number
+    readonly holdLimitMs: number
+  }
+  readonly score: Readonly<Record<ScoreField, number>>
+  readonly cache: { readonly blockTokens: number; readonly ttlMs: number }
+  readonly limits: Readonly<Record<LimitField, number>>
+  readonly seed: number
+}
+
+const SCORE = {
+  overlapCredit: 1,
+  overlapDecay: 0,
+  prefillScale: 1,
+  requestWeight: 0,
+  temperature: 0,
+}
+const LIMITS = {
+  sessions: 100_000,
+  reservations: 100_000,
+  receipts: 4096,
+  blocks: 4_000_000,
+  owners: 1_000_000,
+  bodyBytes: 32 * 1024 * 1024,
+}
+type ScoreField = keyof typeof SCORE
+type LimitField = keyof typeof LIMITS
+
+const ADMISSION_FIELDS = ['policy', 'hysteresis', 'bufferTokens', 'holdLimitSeconds', 'intervalMs']
+const BASIS_POINTS = 10_000
+const MAX_U32 = 0xffff_ffff
+/** Ten years: longer than any setting, short enough for whole microseconds in a double. */
+const MAX_SECONDS = 315_360_000
+
+export function settings(given: Fields): Settings {
+  const cache = section(given.cache, 'cache', ['ttlSeconds', 'blockTokens'])
+  const score = section(given.score, 'score', Object.keys(SCORE))
+  const limits = section(given.limits, 'limits', Object.keys(LIMITS))
+  return {
+    admission: admission(section(given.admission, 'admission', ADMISSION_FIELDS)),
+    score: table(SCORE, (field, fallback) => real(score, 'score', field, fallback)),
+    cache: {
+      blockTokens: whole(cache, 'cache', 'blockTokens', 64, [1, 65_536]),
+      ttlMs: Math.round(seconds(cache, 'cache', 'ttlSeconds', 300) * 1000),
+    },
+    limits: table(LIMITS, (field, fallback) =>
+      whole(limits, 'limits', field, fallback, [1, MAX_U32]),
+    ),
+    seed: whole(given, '', 'seed', 0, [0, MAX_COUNT]),
+  }
+}
+
+function admission(given: Fields): Settings['admission'] {
+  const path = 'admission.hysteresis'
+  const bands = section(given.hysteresis, path, ['pause', 'target', 'resume'])
+  const pauseBp = share(bands, path, 'pause', 0.95)
+  const targetBp = share(bands, path, 'target', 0.8)
+  const resumeBp = share(bands, path, 'resume', 0.85)
+  if (targetBp > resumeBp || resumeBp > pauseBp) {
+    const found = [targetBp, resumeBp, pauseBp].map((bp) => bp / BASIS_POINTS).join(', ')
+    refuse(path, 'must have target <= resume <= pause', found)
+  }
+  return {
+    policy: oneOf(given.policy ?? 'none', 'admission.policy', ['none', 'thunderagent']),
+    pauseBp,
+    targetBp,
+    resumeBp,
+    bufferTokens: whole(given, 'admission', 'bufferTokens', 100, [0, MAX_U32]),
+    intervalMs: whole(given, 'admission', 'intervalMs', 5000, [1, MAX_U32]),
+    holdLimitMs: Math.round(seconds(given, 'admission', 'holdLimitSeconds', 1800) * 1000),
+  }
+}
+
+function section(value: unknown, path: string, known: readonly string[]): Fields {
+  return value === undefined ? {} : fields(value, path, known)
+}
+
+function table<K extends string>(
+  defaults: Readonly<Record<K, number>>,
+  read: (field: K, fallback: number) => number,
+): Record<K, number> {
+  const entries = Object.entries<number>(defaults).map(([key, fallback]) => {
+    return [key, read(key as K, fallback)] as const
+  })
+  return Object.fromEntries(entries) as Record<K, number>
+}
+
+function whole(
+  given: Fields,
+  path: string,
+  field: string,
+  fallback: number,
+  [min, max]: readonly [number, number],
+): number {
+  const at = path === '' ? field : `${path}.${field}`
+  return number(given[field] ?? fallback, at, { min, max, kind: 'integer' })
+}
+
+function real(given: Fields, path: string, field: string, fallback: number): number {
+  return number(given[field] ?? fallback, `${path}.${field}`, { min: 0, max: 1e9, kind: 'real' })
+}
+
+function seconds(given: Fields, path: string, field: string, fallback: number): number {
+  const range = { min: 0.001, max: MAX_SECONDS, kind: 'real' } as const
+  return number(given[field] ?? fallback, `${path}.${field}`, range)
+}
+
+/** A share of capacity in (0, 1] as whole basis points. */
+function share(given: Fields, path: string, field: string, fallback: number): number {
+  const range = { min: 1 / BASIS_POINTS, max: 1, kind: 'real' } as const
+  const value = number(given[field] ?? fallback, `${path}.${field}`, range)
+  return Math.round(value * BASIS_POINTS)
+}

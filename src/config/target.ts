@@ -1,0 +1,140 @@
+/**
+ * The targets of the options: what each is called upstream, who serves it and with which key.
+ *
+ * A hosted provider that names no workers gets one of its own, called like the target, so that a
+ * target is always (model, workers, credential) for everyone behind this file. Environment
+ * variables are read here and only here. Throws CONFIG; never shows a key.
+ */
+import type { DialectName } from '../dialects/index.js'
+import { dictionary, fields, list, name, oneOf, refuse, secretText, shown } from './check.js'
+import { ALL_DIALECTS, type Hosted, hosted } from './hosted.js'
+import type { WorkerEntry } from './worker.js'
+
+/** How a target's requests are authorised. */
+export type Auth =
+  | { readonly kind: 'none' }
+  | { readonly kind: 'pass-through' }
+  | { readonly kind: 'header'; readonly name: string; readonly value: string }
+
+/** A target before its group is known. */
+export interface TargetDraft {
+  readonly name: string
+  /** Absent: the name that the client asked for is passed through. */
+  readonly model?: string
+  readonly provider?: string
+  readonly dialects: readonly DialectName[]
+  readonly auth: Auth
+  /** Never empty, no duplicates, in the order written. */
+  readonly workers: readonly string[]
+}
+
+/** Name of the one target of the short form. */
+export const DEFAULT_TARGET = 'default'
+
+const TARGET_FIELDS = ['model', 'provider', 'workers', 'credential', 'dialect']
+
+/**
+ * All targets. `workers` holds the declared ones and is extended by the hosted ones that targets
+ * bring along.
+ */
+export function targetDrafts(
+  value: unknown,
+  workers: Map<string, WorkerEntry>,
+  environment: NodeJS.ProcessEnv,
+): TargetDraft[] {
+  const declared = [...workers.keys()]
+  if (value === undefined) return [passThrough(declared)]
+  const drafts = Object.entries(dictionary(value, 'targets')).map(([key, item]) => {
+    const path = `targets.${key}`
+    const given = fields(item, path, TARGET_FIELDS)
+    const provider =
+      given.provider === undefined ? undefined : name(given.provider, `${path}.provider`)
+    const known = hosted(provider)
+    const auth = authOf(given.credential, `${path}.credential`, known, environment)
+    return {
+      name: name(key, path),
+      model: given.model === undefined ? key : name(given.model, `${path}.model`),
+      ...(provider === undefined ? {} : { provider }),
+      dialects: dialectsOf(given.dialect, `${path}.dialect`) ?? known.dialects,
+      auth,
+      workers:
+        given.workers !== undefined
+          ? named(given.workers, `${path}.workers`, declared)
+          : known.url === undefined
+            ? all(declared, path)
+            : [addHosted(key, known.url, auth, workers)],
+    }
+  })
+  if (drafts.length === 0) refuse('targets', 'needs at least one target')
+  return drafts
+}
+
+function passThrough(declared: readonly string[]): TargetDraft {
+  if (declared.length === 0) refuse('workers', 'needs at least one worker, such as { url }')
+  return {
+    name: DEFAULT_TARGET,
+    dialects: ALL_DIALECTS,
+    auth: { kind: 'none' },
+    workers: declared,
+  }
+}
+
+function all(declared: readonly string[], path: string): readonly string[] {
+  if (declared.length === 0) {
+    refuse(`${path}.workers`, 'needs a worker: none is declared in `workers`')
+  }
+  return declared
+}
+
+function named(value: unknown, path: string, declared: readonly string[]): readonly string[] {
+  const ids = list(value, path).map((item, at) => {
+    const known = declared.find((id) => id === item)
+    return known ?? refuse(`${path}[${at}]`, `must be one of ${declared.join(', ')}`, shown(item))
+  })
+  if (ids.length === 0) refuse(path, 'needs at least one worker id')
+  return [...new Set(ids)]
+}
+
+function addHosted(
+  target: string,
+  url: string,
+  auth: Auth,
+  workers: Map<string, WorkerEntry>,
+): string {
+  if (auth.kind === 'none') {
+    refuse(`targets.${target}.credential`, "must be env('NAME'), a key or 'pass-through'")
+  }
+  if (workers.has(target)) {
+    refuse(`targets.${target}`, 'a worker has the same name: name `workers`, or rename one')
+  }
+  workers.set(target, { name: target, url, headers: {} })
+  return target
+}
+
+function authOf(value: unknown, path: string, known: Hosted, environment: NodeJS.ProcessEnv): Auth {
+  if (value === undefined) return { kind: 'none' }
+  if (value === 'pass-through') return { kind: 'pass-through' }
+  const key = secretText(typeof value === 'string' ? value : read(value, path, environment), path)
+  return known.keyHeader === 'authorization'
+    ? { kind: 'header', name: 'authorization', value: `Bearer ${key}` }
+    : { kind: 'header', name: known.keyHeader, value: key }
+}
+
+function read(value: unknown, path: string, environment: NodeJS.ProcessEnv): string {
+  if (typeof value !== 'object' || value === null) {
+    refuse(path, "must be env('NAME'), a key or 'pass-through'", typeof value)
+  }
+  const variable = name(fields(value, path, ['env']).env, `${path}.env`)
+  const found = environment[variable]
+  if (found === undefined || found.trim() === '') {
+    refuse(path, `environment variable ${variable} must be set`)
+  }
+  return found
+}
+
+function dialectsOf(value: unknown, path: string): readonly DialectName[] | undefined {
+  if (value === undefined) return undefined
+  const items = Array.isArray(value) ? list(value, path) : [value]
+  if (items.length === 0) refuse(path, `must be one or more of ${ALL_DIALECTS.join(', ')}`)
+  return items.map((item) => oneOf(item, path, ALL_DIALECTS))
+}

@@ -1,0 +1,128 @@
+/**
+ * What a user may write in `new Scheduler({...})`, and nothing else.
+ *
+ * Types only: no check, no default and no value lives here. `resolve.ts` turns these into a
+ * `ResolvedConfig` in which every name is checked, every default filled in and every worker has
+ * its group. Sizes are tokens unless the name says bytes; times carry their unit in the name.
+ */
+import type { DialectName } from '../dialects/index.js'
+import type { HeaderMap } from '../identity/index.js'
+import type { EnvCredential } from './env.js'
+
+/** One engine replica or one hosted deployment. */
+export interface WorkerOptions {
+  /** Unique name. Default: host and port of `url`. */
+  id?: string
+  /** http(s) base address. A path prefix is kept; a trailing `/v1` is right with or without. */
+  url: string
+  /** Tokens of cache the worker has, 1 to 2^53 - 1. Absent: unknown, admission does not count it. */
+  capacityTokens?: number
+  /** Sent with every request to this worker, over anything of the client's. */
+  headers?: Record<string, string>
+}
+
+/** A key itself, `env('NAME')`, or `'pass-through'`: the client's own credential is sent on. */
+export type Credential = 'pass-through' | EnvCredential | (string & {})
+
+/** What a request is sent to: model x provider x credential, or model x group. */
+export interface TargetOptions {
+  /** Model name the upstream knows. Default: the target's name. */
+  model?: string
+  /** `anthropic` and `openai` know their address, dialects and auth header; others are labels. */
+  provider?: string
+  /** Ids of the workers that serve it. Default: all declared, or the provider's own address. */
+  workers?: string[]
+  /** Absent: no credential is sent. Hosted providers need one. */
+  credential?: Credential
+  /** Wire APIs it speaks. Default: the provider's; for own engines all of them. */
+  dialect?: DialectName | DialectName[]
+}
+
+/** Pressure bands as shares of a worker's capacity, each in (0, 1], target <= resume <= pause. */
+export interface HysteresisOptions {
+  /** Sessions are paused above this share. Default 0.95. */
+  pause?: number
+  /** Pausing stops at this share. Default 0.80. */
+  target?: number
+  /** Sessions are resumed below this share. Default 0.85. */
+  resume?: number
+}
+
+export interface AdmissionOptions {
+  /** `none` (default): every turn goes at once. */
+  policy?: 'none' | 'thunderagent'
+  hysteresis?: HysteresisOptions
+  /** Tokens of head-room counted for each session. Default 100. */
+  bufferTokens?: number
+  /** A turn held this long is settled whatever the pressure. Default 1800. */
+  holdLimitSeconds?: number
+  /** How often the policy looks at the pressure. Default 5000. */
+  intervalMs?: number
+}
+
+/** Weights of a worker's cost; all finite and not negative. */
+export interface ScoreOptions {
+  overlapCredit?: number
+  overlapDecay?: number
+  prefillScale?: number
+  requestWeight?: number
+  /** Softmax temperature; 0 (default) always takes the cheapest. */
+  temperature?: number
+}
+
+export interface CacheOptions {
+  /** How long a prefix is believed to stay cached without being used. Default 300. */
+  ttlSeconds?: number
+  /** Tokens in a block. Default 64. */
+  blockTokens?: number
+}
+
+/** Upper bounds of what is remembered; the oldest goes first. */
+export interface LimitOptions {
+  sessions?: number
+  reservations?: number
+  receipts?: number
+  blocks?: number
+  owners?: number
+  /** Largest request body after decompression, and largest JSON answer that is read. */
+  bodyBytes?: number
+}
+
+export interface IdentityOptions {
+  /** Names the tenant of a request. Default: a short hash of its credential. */
+  tenant?: (headers: HeaderMap) => string | undefined
+}
+
+export interface ForwardOptions {
+  /** Request headers sent on beside the built-in list; never credentials or hop-by-hop ones. */
+  headers?: string[]
+}
+
+/** The part of pino's face that is used. */
+export interface Logger {
+  debug(fields: object, message: string): void
+  info(fields: object, message: string): void
+  warn(fields: object, message: string): void
+  error(fields: object, message: string): void
+}
+
+export interface SchedulerOptions {
+  /** May be left out when every target is a hosted provider. */
+  workers?: WorkerOptions[]
+  /** Absent: one target on all workers that passes the model name through. */
+  targets?: Record<string, TargetOptions>
+  /** Names clients ask for -> targets in order of preference. */
+  aliases?: Record<string, string[]>
+  admission?: AdmissionOptions
+  score?: ScoreOptions
+  cache?: CacheOptions
+  identity?: IdentityOptions
+  forward?: ForwardOptions
+  limits?: LimitOptions
+  /** Seed of every tie and draw: same seed and same calls, same decisions. Default 0. */
+  seed?: number
+  /** Milliseconds since the Unix epoch, fractions welcome. Default: the system's. */
+  clock?: () => number
+  /** Silent when absent. */
+  logger?: Logger
+}
