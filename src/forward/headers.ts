@@ -1,0 +1,92 @@
+/**
+ * Which headers cross the router, in each direction.
+ *
+ * Towards an upstream only what is listed passes: content negotiation, the versions and betas of
+ * the wire APIs, what clients say about themselves and their session, and trace context. The
+ * client's credential stays behind unless the target says pass-through; then, and only then, the
+ * headers that belong to an account go with it. Cookies and hop-by-hop headers never pass.
+ *
+ * Towards a client everything passes but what described the one hop: framing, encoding (fetch has
+ * already decoded the body), cookies and connection offers of the upstream.
+ *
+ * Cost: linear in the headers of one message. Trusts that names in a HeaderMap are lower case.
+ */
+import type { Auth } from '../config/index.js'
+import type { HeaderMap } from '../identity/index.js'
+
+const PASSED = new Set([
+  ...['accept', 'accept-language', 'content-type', 'user-agent'],
+  ...['anthropic-version', 'anthropic-beta', 'anthropic-dangerous-direct-browser-access'],
+  ...['openai-beta', 'x-app', 'originator', 'x-openai-subagent'],
+  ...['traceparent', 'tracestate', 'x-request-id', 'x-client-request-id'],
+  ...['session-id', 'session_id', 'thread-id', 'conversation_id', 'x-conversation-id'],
+  ...['x-session-id', 'x-parent-session-id', 'x-session-affinity', 'x-session-token'],
+  ...['x-affinity', 'x-task-id', 'x-correlation-id', 'x-grok-conv-id'],
+  ...['x-multi-turn-session-id'],
+])
+const PASSED_PREFIXES = ['x-stainless-', 'x-claude-code-', 'x-codex-', 'x-dynamo-']
+
+/** Prove who pays. */
+const CREDENTIALS = new Set(['authorization', 'x-api-key', 'api-key', 'x-goog-api-key'])
+/** Mean something only together with the client's own credential. */
+const ACCOUNT = new Set(['openai-organization', 'openai-project', 'chatgpt-account-id'])
+
+const HOP_BY_HOP = new Set([
+  ...['connection', 'keep-alive', 'proxy-authenticate', 'proxy-authorization', 'proxy-connection'],
+  ...['te', 'trailer', 'transfer-encoding', 'upgrade', 'http2-settings'],
+])
+const OF_ONE_CONNECTION = new Set(['host', 'content-length', 'content-encoding', 'expect'])
+const RESPONSE_DROPPED = new Set([
+  ...['content-length', 'content-encoding', 'set-cookie', 'alt-svc'],
+  ...['strict-transport-security', 'public-key-pins'],
+])
+
+/** Names that nothing can put on the list: they are credentials or belong to one connection. */
+export function mayBeForwarded(name: string): boolean {
+  return !(
+    HOP_BY_HOP.has(name) ||
+    OF_ONE_CONNECTION.has(name) ||
+    CREDENTIALS.has(name) ||
+    name === 'cookie'
+  )
+}
+
+export interface HeaderPlan {
+  readonly client: HeaderMap
+  readonly auth: Auth
+  /** Of the worker: win over all others. */
+  readonly worker: Readonly<Record<string, string>>
+  /** Lower-case names that pass beside the built-in ones. */
+  readonly extra: readonly string[]
+}
+
+/** Headers of the upstream request. */
+export function requestHeaders(plan: HeaderPlan): Record<string, string> {
+  const headers: Record<string, string> = {}
+  const withAccount = plan.auth.kind === 'pass-through'
+  for (const [name, value] of plan.client) {
+    const ofAccount = CREDENTIALS.has(name) || ACCOUNT.has(name)
+    if (ofAccount ? withAccount : isPassed(name, plan.extra)) headers[name] = value
+  }
+  headers['content-type'] ??= 'application/json'
+  if (plan.auth.kind === 'header') headers[plan.auth.name] = plan.auth.value
+  return Object.assign(headers, plan.worker)
+}
+
+/** Headers of an upstream answer that a gateway may send on, in order, repeats kept. */
+export function responseHeaders(headers: Iterable<readonly [string, string]>): [string, string][] {
+  const all = Array.from(headers, ([name, value]): [string, string] => [name.toLowerCase(), value])
+  const listed = new Set(
+    all
+      .filter(([name]) => name === 'connection')
+      .flatMap(([, value]) => value.split(',').map((item) => item.trim().toLowerCase())),
+  )
+  return all.filter(
+    ([name]) => !(HOP_BY_HOP.has(name) || RESPONSE_DROPPED.has(name) || listed.has(name)),
+  )
+}
+
+function isPassed(name: string, extra: readonly string[]): boolean {
+  if (PASSED.has(name) || PASSED_PREFIXES.some((prefix) => name.startsWith(prefix))) return true
+  return extra.includes(name) && mayBeForwarded(name)
+}

@@ -1,0 +1,15 @@
+/**
+ * What crosses the router: headers, addresses, bodies.
+ *
+ * For gateways: `responseHeaders(response.headers)` is what may be sent on to the client, and
+ * `requestHeaders` what a request to an upstream carries beside `turn.init`, which has used it
+ * already. `upstreamUrl` joins a worker's base with a client's path the way turns do.
+ */
+export {
+  type HeaderPlan,
+  mayBeForwarded,
+  requestHeaders,
+  responseHeaders,
+} from './headers.js'
+export { upstreamUrl } from './url.js'
+export { askForUsage, UsageChunkFilter } from './usage.js'

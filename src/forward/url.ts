@@ -1,0 +1,18 @@
+/**
+ * The address of an upstream request: a worker's base and the client's path.
+ *
+ * A client's path may carry the prefix under which a gateway mounts its APIs; only its end says
+ * what is asked, so only that is sent on, with the query. A base may carry a prefix of its own, and
+ * people write the version segment in it or leave it out; both mean the same address.
+ */
+
+const TURN = /(?:^|\/)(chat\/completions|responses(?:\/compact)?|messages)\/*(\?[^#]*)?(?:#.*)?$/
+const VERSIONED = /\/v\d+$/
+
+/** `base` without a trailing slash. Paths that ask for no turn are appended as they are. */
+export function upstreamUrl(base: string, path: string): string {
+  const versioned = VERSIONED.test(base)
+  const turn = TURN.exec(path)
+  if (turn !== null) return `${base}${versioned ? '' : '/v1'}/${turn[1]}${turn[2] ?? ''}`
+  return base + (versioned ? path.replace(/^\/v\d+(?=[/?]|$)/, '') : path)
+}

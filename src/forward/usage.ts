@@ -1,0 +1,96 @@
+/**
+ * Usage of a streamed chat answer that the client did not ask for.
+ *
+ * Chat streams tell their token counts only on request. The router asks in the client's place and
+ * takes the one extra chunk (`choices: []` with `usage`) out again: the only place where answer
+ * bytes are not passed on as they came. Complete events pass in the same call; an incomplete one
+ * waits for its end, at most `MAX_PENDING_BYTES` of it, after which everything passes untouched.
+ *
+ * Cost: one scan for line ends; only an event that mentions usage is parsed. Trusts nothing: what
+ * does not parse passes.
+ */
+
+/** Usage chunks are a few hundred bytes; an event that is longer is content. */
+export const MAX_PENDING_BYTES = 1 << 20
+
+const EMPTY = new Uint8Array(0)
+const LF = 10
+const CR = 13
+
+/** The body with streamed usage asked for, other stream options kept. */
+export function askForUsage(body: Record<string, unknown>): Record<string, unknown> {
+  const given = body.stream_options
+  const options = typeof given === 'object' && given !== null && !Array.isArray(given) ? given : {}
+  return { ...body, stream_options: { ...options, include_usage: true } }
+}
+
+export class UsageChunkFilter {
+  #pending: Uint8Array = EMPTY
+  #gaveUp = false
+
+  /** What may be passed on now; may be empty. */
+  push(bytes: Uint8Array): Uint8Array {
+    if (this.#gaveUp) return bytes
+    const joined = this.#pending.length === 0 ? bytes : Buffer.concat([this.#pending, bytes])
+    const kept: Uint8Array[] = []
+    let start = 0
+    let keptTo = 0
+    for (let end = eventEnd(joined, start); end > 0; end = eventEnd(joined, start)) {
+      if (isUsageChunk(joined.subarray(start, end))) {
+        if (start > keptTo) kept.push(joined.subarray(keptTo, start))
+        keptTo = end
+      }
+      start = end
+    }
+    if (start > keptTo) kept.push(joined.subarray(keptTo, start))
+    this.#pending = joined.subarray(start)
+    if (this.#pending.length > MAX_PENDING_BYTES) {
+      this.#gaveUp = true
+      kept.push(this.end())
+    }
+    return kept.length === 1 ? (kept[0] ?? EMPTY) : Buffer.concat(kept)
+  }
+
+  /** What is left when the stream ends inside an event. */
+  end(): Uint8Array {
+    const rest = this.#pending
+    this.#pending = EMPTY
+    return isUsageChunk(rest) ? EMPTY : rest
+  }
+}
+
+/** Offset behind the blank line that ends the event at `from`, or 0. */
+function eventEnd(bytes: Uint8Array, from: number): number {
+  let lineStart = from
+  for (let at = from; at < bytes.length; at += 1) {
+    const byte = bytes[at]
+    if (byte !== LF && byte !== CR) continue
+    // A CR that ends the bytes may be half of a CRLF: wait for the next ones.
+    if (byte === CR && at + 1 === bytes.length) return 0
+    const next = byte === CR && bytes[at + 1] === LF ? at + 2 : at + 1
+    if (at === lineStart) return next
+    lineStart = next
+    at = next - 1
+  }
+  return 0
+}
+
+function isUsageChunk(event: Uint8Array): boolean {
+  const buffer = Buffer.from(event.buffer, event.byteOffset, event.byteLength)
+  if (!buffer.includes('"usage"')) return false
+  const data = buffer
+    .toString('utf8')
+    .split(/\r\n|\r|\n/)
+    .filter((line) => line.startsWith('data:'))
+    .map((line) => line.slice('data:'.length))
+    .join('\n')
+  try {
+    const chunk: unknown = JSON.parse(data)
+    if (typeof chunk !== 'object' || chunk === null) return false
+    const { choices, usage } = chunk as { choices?: unknown; usage?: unknown }
+    const counted = typeof usage === 'object' && usage !== null
+    return counted && Array.isArray(choices) && choices.length === 0
+  } catch {
+    return false
+  }
+}
