@@ -1,0 +1,124 @@
+import test from 'ava'
+import fc from 'fast-check'
+
+import { FrameWriter, NO_TEXT, PromptKind, packIds, type TurnFrame } from '../src/frame.js'
+
+const base: TurnFrame = {
+  final: false,
+  stream: false,
+  kind: PromptKind.text,
+  maxOutputTokens: 0,
+  tenant: '',
+  session: '',
+  parent: '',
+  targets: [0],
+  toolResults: [],
+  state: [],
+  prompt: NO_TEXT,
+}
+
+/** Reads the arrays back the way their layout says. */
+function decode({ head, bytes }: FrameWriter) {
+  let at = 12
+  const words = (count = 0): number[] => {
+    at += count
+    return [...head.subarray(at - count, at)]
+  }
+  const targets = words(head[8])
+  const results = words(head[9])
+  const state = words(head[10])
+  const segments = words(2 * (head[11] ?? 0))
+  let from = 0
+  const take = (length = 0): string => {
+    from += length
+    return Buffer.from(bytes.subarray(from - length, from)).toString('utf8')
+  }
+  return {
+    flags: head[0],
+    kind: head[1],
+    maxOutputTokens: head[2],
+    tenant: take(head[4]),
+    session: take(head[5]),
+    parent: take(head[6]),
+    targets,
+    toolResults: results.map(take),
+    state: state.map(take),
+    segments: segments.filter((_, index) => index % 2 === 0).map(take),
+    marks: segments.filter((_, index) => index % 2 === 1),
+    rest: bytes.length - from,
+    words: head.length - at,
+  }
+}
+
+test('every field arrives where the layout says', (t) => {
+  const writer = new FrameWriter(1 << 20)
+  writer.write({
+    ...base,
+    final: true,
+    stream: true,
+    maxOutputTokens: 2 ** 40,
+    tenant: 'té',
+    session: 's',
+    parent: 'p🙂',
+    targets: [3, 1],
+    toolResults: ['call_1', ''],
+    state: ['response:é'],
+    prompt: {
+      text: 'aé🙂b',
+      ends: [1, 4, 4, 5],
+      volatile: [0, 9],
+      breakpoints: [0, 3],
+    },
+  })
+  t.deepEqual(decode(writer), {
+    flags: 3,
+    kind: 0,
+    maxOutputTokens: 0xffff_ffff,
+    tenant: 'té',
+    session: 's',
+    parent: 'p🙂',
+    targets: [3, 1],
+    toolResults: ['call_1', ''],
+    state: ['response:é'],
+    segments: ['a', 'é🙂', '', 'b'],
+    marks: [3, 0, 0, 2],
+    rest: 0,
+    words: 0,
+  })
+})
+
+test('any segments come back, whatever was written before', (t) => {
+  const writer = new FrameWriter(1 << 24)
+  const segment = fc.oneof(
+    fc.string({ unit: 'grapheme', maxLength: 40 }),
+    fc.nat(200_000).map((size) => 'x'.repeat(size)),
+  )
+  fc.assert(
+    fc.property(fc.array(segment, { maxLength: 8 }), (segments) => {
+      const ends: number[] = []
+      for (const text of segments) ends.push((ends.at(-1) ?? 0) + text.length)
+      const prompt = { text: segments.join(''), ends, volatile: [], breakpoints: [] }
+      writer.write({ ...base, prompt })
+      const read = decode(writer)
+      t.deepEqual(read.segments, segments)
+      t.is(read.rest, 0)
+    }),
+    { numRuns: 60 },
+  )
+})
+
+test('text beyond the limit is refused, and the writer goes on', (t) => {
+  const writer = new FrameWriter(1000)
+  const text = 'é'.repeat(501)
+  const prompt = { ...NO_TEXT, text, ends: [text.length] }
+  t.throws(() => writer.write({ ...base, prompt }), { code: 'WARMPATH_BODY_TOO_LARGE' })
+  writer.write({ ...base, prompt: { ...NO_TEXT, text: 'ok', ends: [2] } })
+  t.deepEqual(decode(writer).segments, ['ok'])
+})
+
+test('ids of an answer are counted by kind', (t) => {
+  const { lengths, bytes } = packIds(['a', 'bé'], ['response:1'])
+  t.deepEqual([...lengths], [2, 1, 1, 3, 10])
+  t.is(Buffer.from(bytes).toString('utf8'), 'abéresponse:1')
+  t.deepEqual([...packIds([], []).lengths], [0, 0])
+})

@@ -1,0 +1,194 @@
+/**
+ * Packs a turn into the two arrays that cross to the core in one call.
+ *
+ * `head` holds counts and lengths, `bytes` the ids and the canonical text as UTF-8; the layout is
+ * the core's and is stated at `HEAD`. The arrays are reused from turn to turn and grow to what a
+ * turn needs; after a large one they shrink back, so that one big prompt is not paid for ever.
+ *
+ * Text costs one `encodeInto`; segment lengths are free when the text is ASCII and one pass over
+ * the segments otherwise. Trusts that segment ends ascend and the last one is the text's length.
+ */
+import { WarmpathError } from './errors.js'
+
+export const PromptKind = { text: 0, tokens: 1, hashes: 2 } as const
+
+/** Everything the core is told about a turn. */
+export interface TurnFrame {
+  readonly final: boolean
+  readonly stream: boolean
+  readonly kind: (typeof PromptKind)[keyof typeof PromptKind]
+  readonly maxOutputTokens: number
+  readonly tenant: string
+  readonly session: string
+  readonly parent: string
+  /** Target indices in order of preference. */
+  readonly targets: readonly number[]
+  readonly toolResults: readonly string[]
+  readonly state: readonly string[]
+  readonly prompt: SegmentedText
+}
+
+export interface SegmentedText {
+  readonly text: string
+  /** UTF-16 offset where each segment ends. */
+  readonly ends: readonly number[]
+  readonly volatile: readonly number[]
+  readonly breakpoints: readonly number[]
+}
+
+export const NO_TEXT: SegmentedText = { text: '', ends: [], volatile: [], breakpoints: [] }
+
+/** Position of each fixed field of `head`; variable parts follow at `size`. */
+const HEAD = {
+  flags: 0,
+  kind: 1,
+  maxOutputTokens: 2,
+  promptTokens: 3,
+  tenantBytes: 4,
+  sessionBytes: 5,
+  parentBytes: 6,
+  pinnedWorker: 7,
+  targets: 8,
+  toolResults: 9,
+  state: 10,
+  segments: 11,
+  size: 12,
+} as const
+const VOLATILE = 1
+const BREAKPOINT = 2
+const MAX_U32 = 0xffff_ffff
+const FIRST_BYTES = 64 * 1024
+const FIRST_WORDS = 1024
+/** Larger arrays are given back after the turn that needed them. */
+const KEPT_BYTES = 4 * 1024 * 1024
+const KEPT_WORDS = 64 * 1024
+
+const encoder = new TextEncoder()
+
+export class FrameWriter {
+  readonly #maxBytes: number
+  #head = new Uint32Array(FIRST_WORDS)
+  #bytes = new Uint8Array(FIRST_BYTES)
+  #words = 0
+  #length = 0
+
+  /** `maxBytes`: largest text and ids together; more is BODY_TOO_LARGE. */
+  constructor(maxBytes: number) {
+    this.#maxBytes = maxBytes
+  }
+
+  /** Valid until the next `write`. */
+  get head(): Uint32Array {
+    return this.#head.subarray(0, this.#words)
+  }
+
+  /** Valid until the next `write`. */
+  get bytes(): Uint8Array {
+    return this.#bytes.subarray(0, this.#length)
+  }
+
+  write(frame: TurnFrame): void {
+    const { targets, toolResults, state, prompt } = frame
+    const segments = prompt.ends.length
+    const words = HEAD.size + targets.length + toolResults.length + state.length + 2 * segments
+    this.#reset(words)
+    const head = this.#head
+    head[HEAD.flags] = (frame.final ? 1 : 0) | (frame.stream ? 2 : 0)
+    head[HEAD.kind] = frame.kind
+    head[HEAD.maxOutputTokens] = Math.min(frame.maxOutputTokens, MAX_U32)
+    head[HEAD.promptTokens] = 0
+    head[HEAD.tenantBytes] = this.#append(frame.tenant)
+    head[HEAD.sessionBytes] = this.#append(frame.session)
+    head[HEAD.parentBytes] = this.#append(frame.parent)
+    head[HEAD.pinnedWorker] = 0
+    head[HEAD.targets] = targets.length
+    head[HEAD.toolResults] = toolResults.length
+    head[HEAD.state] = state.length
+    head[HEAD.segments] = segments
+    let at: number = HEAD.size
+    for (const target of targets) head[at++] = target
+    for (const id of toolResults) head[at++] = this.#append(id)
+    for (const id of state) head[at++] = this.#append(id)
+    this.#segments(prompt, at)
+    for (const index of prompt.volatile) mark(head, at, index, segments, VOLATILE)
+    for (const index of prompt.breakpoints) mark(head, at, index, segments, BREAKPOINT)
+  }
+
+  #segments(prompt: SegmentedText, at: number): void {
+    const { text, ends } = prompt
+    const start = this.#length
+    const ascii = this.#append(text) === text.length
+    let from = 0
+    let total = 0
+    for (let index = 0; index < ends.length; index += 1) {
+      const end = ends[index] ?? from
+      const length = ascii ? end - from : Buffer.byteLength(text.slice(from, end))
+      this.#head[at + 2 * index] = length
+      this.#head[at + 2 * index + 1] = 0
+      total += length
+      from = end
+    }
+    if (total !== this.#length - start) {
+      throw new WarmpathError('WARMPATH_INVALID_BODY', 'prompt segments do not add up to its text')
+    }
+  }
+
+  #append(text: string): number {
+    if (text === '') return 0
+    const start = this.#length
+    let { read, written } = encoder.encodeInto(text, this.#bytes.subarray(start))
+    if (read < text.length) {
+      this.#grow(start + Buffer.byteLength(text))
+      ;({ read, written } = encoder.encodeInto(text, this.#bytes.subarray(start)))
+    }
+    this.#length = start + written
+    if (this.#length > this.#maxBytes) throw this.#tooLarge()
+    return written
+  }
+
+  #grow(needed: number): void {
+    if (needed > this.#maxBytes) throw this.#tooLarge()
+    const larger = new Uint8Array(
+      Math.min(this.#maxBytes, Math.max(needed, 2 * this.#bytes.length)),
+    )
+    larger.set(this.#bytes.subarray(0, this.#length))
+    this.#bytes = larger
+  }
+
+  #reset(words: number): void {
+    if (this.#bytes.length > KEPT_BYTES) this.#bytes = new Uint8Array(FIRST_BYTES)
+    if (this.#head.length > KEPT_WORDS) this.#head = new Uint32Array(FIRST_WORDS)
+    if (this.#head.length < words) this.#head = new Uint32Array(2 * words)
+    this.#words = words
+    this.#length = 0
+  }
+
+  #tooLarge(): WarmpathError {
+    return new WarmpathError(
+      'WARMPATH_BODY_TOO_LARGE',
+      `prompt text is larger than limits.bodyBytes (${this.#maxBytes})`,
+    )
+  }
+}
+
+/** Ids of several kinds as [count of each kind, byte length of each id] and their bytes. */
+export function packIds(...kinds: readonly (readonly string[])[]): {
+  lengths: Uint32Array
+  bytes: Uint8Array
+} {
+  const encoded = kinds.map((ids) => ids.map((id) => encoder.encode(id)))
+  const flat = encoded.flat()
+  return {
+    lengths: Uint32Array.from([
+      ...encoded.map((ids) => ids.length),
+      ...flat.map((id) => id.length),
+    ]),
+    bytes: flat.length === 0 ? new Uint8Array(0) : new Uint8Array(Buffer.concat(flat)),
+  }
+}
+
+function mark(head: Uint32Array, at: number, index: number, segments: number, flag: number): void {
+  if (index < 0 || index >= segments) return
+  const word = at + 2 * index + 1
+  head[word] = (head[word] ?? 0) | flag
+}
