@@ -1,0 +1,71 @@
+/**
+ * The promise of a turn that waits for admission.
+ *
+ * It settles exactly once, by whichever comes first: the core's settlement, the abort signal, or an
+ * `onHold` that throws. Whoever loses finds the waiter gone. After an abort the reservation is given
+ * back in the same call, also when the core had just let the turn go.
+ */
+import type { Clock } from './clock.js'
+import { type ErrorCode, WarmpathError } from './errors.js'
+import { type Link, Outcome, type Settlement } from './link.js'
+import type { Hold } from './request.js'
+
+export interface HoldPlan {
+  readonly link: Link
+  readonly reservation: number
+  readonly clock: Clock
+  /** Told to those whose hold reached its limit. */
+  readonly retryAfterSeconds: number
+  readonly signal: AbortSignal | undefined
+  readonly onHold: ((hold: Hold) => void) | undefined
+}
+
+const REFUSALS: ReadonlyMap<number, readonly [ErrorCode, string]> = new Map([
+  [Outcome.workerLost, ['WARMPATH_WORKER_LOST', 'the worker of the held turn is gone']],
+  [Outcome.closed, ['WARMPATH_CLOSED', 'the scheduler was closed while the turn was held']],
+  [Outcome.holdLimit, ['WARMPATH_HOLD_LIMIT', 'the turn was held for the longest time allowed']],
+  [Outcome.ownerUnavailable, ['WARMPATH_OWNER_UNAVAILABLE', 'the owner of its state is gone']],
+  [Outcome.noWorker, ['WARMPATH_NO_WORKER', 'no worker is left that could take the held turn']],
+])
+
+/** Resolves with what `go` makes of the settlement. */
+export function waitForGo<T>(plan: HoldPlan, go: (settlement: Settlement) => T): Promise<T> {
+  const { link, reservation, signal, onHold } = plan
+  const since = plan.clock()
+  return new Promise<T>((resolve, reject) => {
+    const leave = (error: unknown): void => {
+      signal?.removeEventListener('abort', onAbort)
+      link.forget(reservation)
+      link.cancel(reservation)
+      reject(error)
+    }
+    const onAbort = (): void => leave(signal && abortError(signal))
+    const moved = (position: number): void => {
+      try {
+        onHold?.({ id: String(reservation), position, heldMs: plan.clock() - since })
+      } catch (error) {
+        leave(error)
+      }
+    }
+    const settle = (settlement: Settlement): void => {
+      signal?.removeEventListener('abort', onAbort)
+      if (settlement.outcome === Outcome.go) resolve(go(settlement))
+      else reject(holdError(settlement, plan.retryAfterSeconds))
+    }
+    signal?.addEventListener('abort', onAbort, { once: true })
+    link.wait(reservation, onHold === undefined ? { settle } : { settle, moved })
+  })
+}
+
+export function abortError(signal: AbortSignal): WarmpathError {
+  return new WarmpathError('WARMPATH_ABORTED', 'the client went away', { cause: signal.reason })
+}
+
+function holdError({ outcome, heldMs }: Settlement, retryAfterSeconds: number): WarmpathError {
+  const [code, message] = REFUSALS.get(outcome) ?? ['WARMPATH_PANIC', `outcome ${outcome}`]
+  const retry = code === 'WARMPATH_HOLD_LIMIT' || code === 'WARMPATH_NO_WORKER'
+  return new WarmpathError(code, message, {
+    detail: { heldMs },
+    ...(retry ? { retryAfterSeconds } : {}),
+  })
+}

@@ -1,0 +1,41 @@
+/**
+ * The public surface of the library, and all of it.
+ */
+export {
+  type AdmissionOptions,
+  type CacheOptions,
+  type Credential,
+  type EnvCredential,
+  env,
+  type ForwardOptions,
+  type HysteresisOptions,
+  type IdentityOptions,
+  type LimitOptions,
+  type Logger,
+  type SchedulerOptions,
+  type ScoreOptions,
+  type TargetOptions,
+  type WorkerOptions,
+} from './config/index.js'
+export {
+  type Dialect,
+  type DialectName,
+  dialectOf,
+  type RequestFacts,
+  type ResponseFacts,
+  type StreamReader,
+  type Usage,
+} from './dialects/index.js'
+export { ERROR_CODES, type ErrorCode, type ErrorOptions, WarmpathError } from './errors.js'
+export { responseHeaders, upstreamUrl } from './forward/index.js'
+export { type HeaderMap, type HeadersLike, readHeaders } from './identity/index.js'
+export type { Candidate, CostRow, Receipt, Status, WorkerStatus } from './report.js'
+export type { Hold, TurnRequest } from './request.js'
+export { type AddedWorker, type ResponseOwner, Scheduler } from './scheduler.js'
+export type {
+  DecisionMessage,
+  EndMessage,
+  ErrorMessage,
+  HoldMessage,
+} from './telemetry/index.js'
+export type { Turn, TurnInit } from './turn.js'

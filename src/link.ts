@@ -1,0 +1,334 @@
+/**
+ * The one place that calls the native scheduler.
+ *
+ * Every call fills the caller-owned `out` array; this file knows its layout and does what each call
+ * asks for besides its result: hands settlements to the turns that wait for them, re-reads names
+ * when the epoch moved, and keeps the one timer (which never keeps a process alive). Waiters run
+ * after all of `out` has been read, since they may call back into the scheduler.
+ *
+ * Cost: a call adds four array reads; re-arming the timer happens only when the core wants to be
+ * woken earlier. Trusts the layout of `out`; makes no decision.
+ */
+import { type Clock, micros } from './clock.js'
+import type { Usage } from './dialects/index.js'
+import { fromNative, WarmpathError } from './errors.js'
+import { FrameWriter, packIds, type TurnFrame } from './frame.js'
+import { native, type SchedulerHandle } from './native.js'
+import { Topology } from './topology.js'
+
+/** Where a turn was put, or that it waits (`worker` is absent). */
+export interface Placement {
+  readonly reservation: number
+  readonly target: number
+  readonly worker: number | undefined
+  readonly rank: number
+  readonly receipt: number
+  /** Estimated. */
+  readonly promptTokens: number
+  readonly predictedCachedTokens: number
+  /** The core's own key of a session that the request did not name, as 16 hex digits. */
+  readonly derivedSession: string | undefined
+}
+
+export const Outcome = {
+  go: 0,
+  workerLost: 1,
+  closed: 2,
+  holdLimit: 3,
+  ownerUnavailable: 4,
+  noWorker: 5,
+} as const
+
+/** How a held turn's wait ended. */
+export interface Settlement {
+  readonly outcome: number
+  readonly target: number
+  readonly worker: number
+  readonly rank: number
+  readonly receipt: number
+  readonly predictedCachedTokens: number
+  readonly heldMs: number
+}
+
+export interface Waiter {
+  settle(settlement: Settlement): void
+  /** Present when somebody wants to know; called with a 1-based place when it has changed. */
+  moved?(position: number): void
+}
+
+/** What the answer of a turn told. */
+export interface Completion {
+  readonly usage?: Usage
+  /** Whether the model ended its turn without open tool calls; absent = unknown. */
+  readonly finished?: boolean
+  readonly toolCalls?: readonly string[]
+  readonly state?: readonly string[]
+}
+
+interface Waiting {
+  readonly waiter: Waiter
+  position: number
+}
+
+const OUT = {
+  wakeAt: 0,
+  epoch: 1,
+  settled: 2,
+  more: 3,
+  reservation: 4,
+  target: 5,
+  worker: 6,
+  rank: 7,
+  receipt: 8,
+  promptTokens: 9,
+  predicted: 10,
+  keyHigh: 13,
+  keyLow: 14,
+  size: 16,
+} as const
+const SETTLEMENT = 8
+const SETTLEMENTS = 32
+const LOOK_EVERY_MS = 1000
+const MAX_DELAY_MS = 0x7fff_ffff
+const NO_TOKENS = new Uint32Array(0)
+const NO_HASHES = new BigUint64Array(0)
+
+export class Link {
+  readonly #handle: SchedulerHandle
+  readonly #clock: Clock
+  readonly #writer: FrameWriter
+  readonly #out = new Float64Array(OUT.size + SETTLEMENT * SETTLEMENTS)
+  readonly #usage = new Float64Array(4)
+  readonly #waiting = new Map<number, Waiting>()
+  #newcomers: number[] = []
+  #watchers = 0
+  #lookedAt = 0
+  #topology: Topology
+  #timer: NodeJS.Timeout | undefined
+  #armedFor = Number.POSITIVE_INFINITY
+  #closed = false
+
+  constructor(open: (wake: () => void) => SchedulerHandle, clock: Clock, maxBytes: number) {
+    this.#clock = clock
+    this.#writer = new FrameWriter(maxBytes)
+    this.#handle = guarded(() => open(() => this.poll()))
+    this.#topology = new Topology(native.topology(this.#handle))
+  }
+
+  get topology(): Topology {
+    return this.#topology
+  }
+
+  get closed(): boolean {
+    return this.#closed
+  }
+
+  /** Takes a reservation. Call `wait` for a held one, then `settle`. */
+  submit(
+    frame: TurnFrame,
+    tokens: Uint32Array = NO_TOKENS,
+    hashes: BigUint64Array = NO_HASHES,
+  ): Placement {
+    this.#open()
+    const writer = this.#writer
+    writer.write(frame)
+    const now = micros(this.#clock)
+    const { head, bytes } = writer
+    try {
+      native.submitTurn(this.#handle, now, head, bytes, tokens, hashes, this.#out)
+    } catch (error) {
+      throw fromNative(error)
+    }
+    return this.#placement()
+  }
+
+  /** Does what the last call asked for besides its result. */
+  settle(): void {
+    const out = this.#out
+    const due: [Waiter, Settlement][] = []
+    for (;;) {
+      const count = out[OUT.settled] ?? 0
+      for (let at = 0; at < count; at += 1) this.#collect(OUT.size + SETTLEMENT * at, due)
+      if (out[OUT.more] !== 1) break
+      guarded(() => native.pollScheduler(this.#handle, micros(this.#clock), out))
+    }
+    this.#refresh()
+    this.#arm(out[OUT.wakeAt] ?? -1)
+    for (const [waiter, settlement] of due) waiter.settle(settlement)
+    if (this.#watchers > 0) this.#look()
+  }
+
+  /** The waiter hears from the next `settle` on. */
+  wait(reservation: number, waiter: Waiter): void {
+    this.#waiting.set(reservation, { waiter, position: 0 })
+    if (waiter.moved === undefined) return
+    this.#watchers += 1
+    this.#newcomers.push(reservation)
+  }
+
+  forget(reservation: number): void {
+    const waiting = this.#waiting.get(reservation)
+    if (waiting === undefined) return
+    this.#waiting.delete(reservation)
+    if (waiting.waiter.moved !== undefined) this.#watchers -= 1
+  }
+
+  candidates(
+    frame: TurnFrame,
+    tokens: Uint32Array = NO_TOKENS,
+    hashes: BigUint64Array = NO_HASHES,
+  ): string {
+    this.#open()
+    const writer = this.#writer
+    writer.write(frame)
+    const now = micros(this.#clock)
+    const { head, bytes } = writer
+    const found = guarded(() =>
+      native.candidates(this.#handle, now, head, bytes, tokens, hashes, this.#out),
+    )
+    this.settle()
+    return found
+  }
+
+  /** Moves a reservation to its next candidate. Throws NO_WORKER or OWNER_UNAVAILABLE. */
+  reroute(reservation: number): Placement {
+    this.#open()
+    guarded(() => native.rerouteTurn(this.#handle, micros(this.#clock), reservation, this.#out))
+    const placement = this.#placement()
+    this.settle()
+    return placement
+  }
+
+  firstToken(reservation: number): void {
+    this.call((handle, now, out) => native.firstToken(handle, now, reservation, out))
+  }
+
+  complete(reservation: number, { usage, finished, toolCalls, state }: Completion): void {
+    const counts = this.#usage
+    counts[0] = usage?.promptTokens ?? -1
+    counts[1] = usage?.cachedTokens ?? -1
+    counts[2] = usage?.completionTokens ?? -1
+    counts[3] = finished === undefined ? -1 : Number(finished)
+    const { lengths, bytes } = packIds(toolCalls ?? [], state ?? [])
+    this.call((handle, now, out) =>
+      native.completeTurn(handle, now, reservation, counts, lengths, bytes, out),
+    )
+  }
+
+  /** Ends a turn that will not be answered, held or running. */
+  cancel(reservation: number): void {
+    this.call((handle, now, out) => native.cancelTurn(handle, now, reservation, out))
+  }
+
+  /** Runs what is due and delivers what other threads settled. */
+  poll(): void {
+    this.call((handle, now, out) => native.pollScheduler(handle, now, out))
+  }
+
+  /** A call that fills `out`; after `close` it does nothing. */
+  call(run: (handle: SchedulerHandle, now: number, out: Float64Array) => unknown): void {
+    if (this.#closed) return
+    guarded(() => run(this.#handle, micros(this.#clock), this.#out))
+    this.settle()
+  }
+
+  /** A call that only reads. */
+  read<T>(run: (handle: SchedulerHandle) => T): T {
+    return guarded(() => run(this.#handle))
+  }
+
+  /** Settles every hold of this handle as closed. */
+  close(): void {
+    if (this.#closed) return
+    this.call((handle, now, out) => native.closeScheduler(handle, now, out))
+    this.#closed = true
+    clearTimeout(this.#timer)
+    this.#timer = undefined
+  }
+
+  #open(): void {
+    if (this.#closed) throw new WarmpathError('WARMPATH_CLOSED', 'the scheduler is closed')
+  }
+
+  #refresh(): void {
+    if (this.#out[OUT.epoch] === this.#topology.epoch) return
+    this.#topology = new Topology(native.topology(this.#handle))
+  }
+
+  #placement(): Placement {
+    const out = this.#out
+    this.#refresh()
+    const worker = out[OUT.worker] ?? -1
+    const high = out[OUT.keyHigh] ?? 0
+    const low = out[OUT.keyLow] ?? 0
+    return {
+      reservation: out[OUT.reservation] ?? 0,
+      target: out[OUT.target] ?? 0,
+      worker: worker < 0 ? undefined : worker,
+      rank: out[OUT.rank] ?? 0,
+      receipt: out[OUT.receipt] ?? 0,
+      promptTokens: out[OUT.promptTokens] ?? 0,
+      predictedCachedTokens: out[OUT.predicted] ?? 0,
+      derivedSession: high === 0 && low === 0 ? undefined : hex(high) + hex(low),
+    }
+  }
+
+  /** Settlements that nobody waits for belong to turns whose client is gone. */
+  #collect(at: number, due: [Waiter, Settlement][]): void {
+    const [reservation = 0, outcome = 0, target = 0, worker = 0, rank = 0] = this.#out.subarray(at)
+    const waiting = this.#waiting.get(reservation)
+    if (waiting === undefined) return
+    this.forget(reservation)
+    const receipt = this.#out[at + 5] ?? 0
+    const predictedCachedTokens = this.#out[at + 6] ?? 0
+    const heldMs = (this.#out[at + 7] ?? 0) / 1000
+    due.push([
+      waiting.waiter,
+      { outcome, target, worker, rank, receipt, predictedCachedTokens, heldMs },
+    ])
+  }
+
+  /** Tells watchers their place: new ones at once, all once a second (O(held) a look-up). */
+  #look(): void {
+    if (this.#closed) return
+    const now = this.#clock()
+    const isDue = now - this.#lookedAt >= LOOK_EVERY_MS
+    if (isDue) this.#lookedAt = now
+    const looked = isDue ? [...this.#waiting.keys()] : this.#newcomers
+    this.#newcomers = []
+    for (const reservation of looked) {
+      const waiting = this.#waiting.get(reservation)
+      if (waiting?.waiter.moved === undefined) continue
+      const position = native.holdPosition(this.#handle, reservation)
+      if (position === 0 || position === waiting.position) continue
+      waiting.position = position
+      waiting.waiter.moved(position)
+    }
+  }
+
+  #arm(wakeAt: number): void {
+    const wanted = wakeAt < 0 ? Number.POSITIVE_INFINITY : wakeAt / 1000
+    const look = this.#watchers > 0 ? this.#lookedAt + LOOK_EVERY_MS : Number.POSITIVE_INFINITY
+    const at = Math.min(wanted, look)
+    if (at >= this.#armedFor || at === Number.POSITIVE_INFINITY) return
+    clearTimeout(this.#timer)
+    this.#armedFor = at
+    const delay = Math.min(Math.max(Math.ceil(at - this.#clock()), 1), MAX_DELAY_MS)
+    this.#timer = setTimeout(() => {
+      this.#armedFor = Number.POSITIVE_INFINITY
+      this.poll()
+    }, delay).unref()
+  }
+}
+
+function guarded<T>(run: () => T): T {
+  try {
+    return run()
+  } catch (error) {
+    throw fromNative(error)
+  }
+}
+
+function hex(word: number): string {
+  return word.toString(16).padStart(8, '0')
+}

@@ -1,0 +1,89 @@
+/**
+ * The only importer of the addon.
+ *
+ * States the native face in TypeScript and loads the binary. The addon's own declarations are
+ * generated; the interface below is what the rest of the library relies on, and `load` fails to
+ * compile when the two drift apart. What native calls throw is typed by `fromNative` of errors.ts.
+ */
+import type { SchedulerHandle } from '../index.js'
+import { WarmpathError } from './errors.js'
+
+export type { SchedulerHandle }
+
+/** Whether a worker takes turns; `removed` is for good. */
+export const Health = { up: 0, draining: 1, down: 2, removed: 3 } as const
+export type Health = (typeof Health)[keyof typeof Health]
+
+/** `now` is whole microseconds since the Unix epoch; `out` is laid out in `link.ts`. */
+export interface NativeFace {
+  openScheduler(options: string, wake: () => void): SchedulerHandle
+  sharedScheduler(name: string, options: string, wake: () => void): SchedulerHandle
+  closeScheduler(handle: SchedulerHandle, now: number, out: Float64Array): void
+  submitTurn(
+    handle: SchedulerHandle,
+    now: number,
+    head: Uint32Array,
+    bytes: Uint8Array,
+    tokens: Uint32Array,
+    hashes: BigUint64Array,
+    out: Float64Array,
+  ): number
+  rerouteTurn(handle: SchedulerHandle, now: number, id: number, out: Float64Array): void
+  firstToken(handle: SchedulerHandle, now: number, id: number, out: Float64Array): void
+  completeTurn(
+    handle: SchedulerHandle,
+    now: number,
+    id: number,
+    usage: Float64Array,
+    lengths: Uint32Array,
+    bytes: Uint8Array,
+    out: Float64Array,
+  ): boolean
+  cancelTurn(handle: SchedulerHandle, now: number, id: number, out: Float64Array): boolean
+  pollScheduler(handle: SchedulerHandle, now: number, out: Float64Array): void
+  holdPosition(handle: SchedulerHandle, id: number): number
+  candidates(
+    handle: SchedulerHandle,
+    now: number,
+    head: Uint32Array,
+    bytes: Uint8Array,
+    tokens: Uint32Array,
+    hashes: BigUint64Array,
+    out: Float64Array,
+  ): string
+  topology(handle: SchedulerHandle): string
+  addWorker(handle: SchedulerHandle, now: number, worker: string, out: Float64Array): number
+  setHealth(
+    handle: SchedulerHandle,
+    now: number,
+    worker: number,
+    health: number,
+    out: Float64Array,
+  ): void
+  endSession(
+    handle: SchedulerHandle,
+    now: number,
+    tenant: string,
+    session: string,
+    out: Float64Array,
+  ): void
+  stateOwner(handle: SchedulerHandle, tenant: string, state: string): number
+  receipt(handle: SchedulerHandle, id: number): string | null
+  status(handle: SchedulerHandle): string
+}
+
+const SUPPORTED = 'Linux x64 and arm64 (glibc and musl), macOS x64 and arm64, Windows x64'
+
+export const native: NativeFace = load()
+
+function load(): NativeFace {
+  try {
+    return require('../index.js') as typeof import('../index.js')
+  } catch (cause) {
+    throw new WarmpathError(
+      'WARMPATH_UNSUPPORTED_PLATFORM',
+      `no native binary for ${process.platform} ${process.arch}; supported: ${SUPPORTED}`,
+      { cause },
+    )
+  }
+}

@@ -1,0 +1,219 @@
+/**
+ * Reads an answer on its way through, without touching its bytes.
+ *
+ * Streams go to the dialect's reader chunk by chunk, JSON answers are collected by reference and
+ * parsed once at their end, up to `maxBytes`. There is no tee and no clone: chunks are pulled from
+ * the source only when the consumer asks, so back-pressure reaches the engine. The reservation ends
+ * exactly once: when the answer says it is over, at the body's end, its error, the consumer's
+ * cancel, or when the returned stream is collected unread. A reader that fails costs the usage
+ * figures and never the answer.
+ */
+import type { Dialect, ResponseFacts, StreamReader } from './dialects/index.js'
+import type { UsageChunkFilter } from './forward/index.js'
+import type { Completion } from './link.js'
+import type { Reservation } from './reservation.js'
+
+export interface ObservePlan {
+  readonly dialect: Dialect
+  readonly reservation: Reservation
+  /** Takes out what was asked for on the client's behalf. */
+  readonly filter?: UsageChunkFilter
+  /** Largest JSON answer that is read; a larger one passes unread. */
+  readonly maxBytes: number
+}
+
+type Source = ReadableStreamDefaultReader<Uint8Array>
+
+const collected = new FinalizationRegistry<Watch>((watch) => watch.cancel(undefined))
+
+/** The same answer, whose end is the end of the reservation. */
+export function observeResponse(response: Response, plan: ObservePlan): Response {
+  const { reservation } = plan
+  const body = response.body
+  if (!response.ok || body === null) {
+    if (response.ok) reservation.complete({})
+    else reservation.fail()
+    return response
+  }
+  const watch = new Watch(body.getReader(), reading(response, plan), plan)
+  const stream = watchedStream(watch)
+  collected.register(stream, watch, watch)
+  const { status, statusText } = response
+  const headers = new Headers(response.headers)
+  if (plan.filter !== undefined) headers.delete('content-length')
+  return new Response(stream, { status, statusText, headers })
+}
+
+function watchedStream(watch: Watch): ReadableStream<Uint8Array> {
+  return new ReadableStream<Uint8Array>(
+    {
+      start: (controller) => watch.start(controller),
+      pull: (controller) => watch.pull(controller),
+      cancel: (reason) => watch.cancel(reason),
+    },
+    { highWaterMark: 0 },
+  )
+}
+
+/** What an answer has told so far. */
+interface Reading {
+  push(bytes: Uint8Array): void
+  facts(): ResponseFacts | undefined
+  end(): ResponseFacts | undefined
+}
+
+function reading(response: Response, { dialect, maxBytes }: ObservePlan): Reading {
+  const type = response.headers.get('content-type') ?? ''
+  return type.includes('event-stream')
+    ? new StreamReading(dialect.stream())
+    : new JsonReading(dialect, maxBytes)
+}
+
+class StreamReading implements Reading {
+  readonly #reader: StreamReader
+
+  constructor(reader: StreamReader) {
+    this.#reader = reader
+  }
+
+  push(bytes: Uint8Array): void {
+    this.#reader.push(bytes)
+  }
+
+  facts(): ResponseFacts {
+    return this.#reader.facts()
+  }
+
+  end(): ResponseFacts {
+    this.#reader.end()
+    return this.#reader.facts()
+  }
+}
+
+class JsonReading implements Reading {
+  readonly #dialect: Dialect
+  readonly #maxBytes: number
+  #chunks: Uint8Array[] = []
+  #length = 0
+
+  constructor(dialect: Dialect, maxBytes: number) {
+    this.#dialect = dialect
+    this.#maxBytes = maxBytes
+  }
+
+  push(bytes: Uint8Array): void {
+    this.#length += bytes.length
+    if (this.#length <= this.#maxBytes) this.#chunks.push(bytes)
+    else this.#chunks = []
+  }
+
+  /** Nothing is known before the end. */
+  facts(): undefined {
+    return undefined
+  }
+
+  end(): ResponseFacts | undefined {
+    if (this.#length > this.#maxBytes) return undefined
+    const text = Buffer.concat(this.#chunks).toString('utf8')
+    this.#chunks = []
+    return this.#dialect.readResponse(JSON.parse(text))
+  }
+}
+
+class Watch {
+  readonly #source: Source
+  readonly #plan: ObservePlan
+  #reading: Reading | undefined
+
+  constructor(source: Source, reading: Reading, plan: ObservePlan) {
+    this.#source = source
+    this.#plan = plan
+    this.#reading = reading
+  }
+
+  start(controller: ReadableStreamDefaultController<Uint8Array>): void {
+    // The controller is reached through the source's pending read or through the stream, never
+    // from here: a strong reference would keep an abandoned stream from being collected.
+    const weak = new WeakRef(controller)
+    this.#plan.reservation.observe((reason) => {
+      weak.deref()?.error(reason)
+      this.#release(reason)
+    })
+  }
+
+  async pull(controller: ReadableStreamDefaultController<Uint8Array>): Promise<void> {
+    const { filter, reservation } = this.#plan
+    try {
+      for (;;) {
+        const { done, value } = await this.#source.read()
+        if (done) {
+          this.#finish()
+          const rest = filter?.end()
+          if (rest !== undefined && rest.length > 0) controller.enqueue(rest)
+          controller.close()
+          return
+        }
+        this.#read(value)
+        const passed = filter === undefined ? value : filter.push(value)
+        if (passed.length === 0) continue
+        controller.enqueue(passed)
+        return
+      }
+    } catch (error) {
+      collected.unregister(this)
+      reservation.fail()
+      controller.error(error)
+    }
+  }
+
+  cancel(reason: unknown): Promise<void> {
+    this.#plan.reservation.cancel()
+    return this.#release(reason)
+  }
+
+  #read(bytes: Uint8Array): void {
+    const { reservation } = this.#plan
+    if (reservation.ended || this.#reading === undefined) return
+    try {
+      this.#reading.push(bytes)
+      const facts = this.#reading.facts()
+      if (facts?.firstToken) reservation.firstToken()
+      // Clients leave a stream unread once its last event is there: do not wait for its end.
+      if (facts?.ended) this.#end(facts)
+    } catch {
+      this.#reading = undefined
+    }
+  }
+
+  #finish(): void {
+    collected.unregister(this)
+    let facts: ResponseFacts | undefined
+    try {
+      facts = this.#reading?.end()
+    } catch {
+      facts = undefined
+    }
+    this.#end(facts)
+  }
+
+  #end(facts: ResponseFacts | undefined): void {
+    const { reservation } = this.#plan
+    if (facts?.error !== undefined) reservation.fail()
+    else reservation.complete(facts === undefined ? {} : completionOf(facts))
+  }
+
+  #release(reason: unknown): Promise<void> {
+    collected.unregister(this)
+    return this.#source.cancel(reason).catch(() => undefined)
+  }
+}
+
+function completionOf({ usage, toolCalls, ended, finishReason, state }: ResponseFacts): Completion {
+  const isKnown = toolCalls.length > 0 || ended || finishReason !== undefined
+  return {
+    ...(usage === undefined ? {} : { usage }),
+    ...(isKnown ? { finished: toolCalls.length === 0 } : {}),
+    toolCalls: toolCalls.map((call) => call.id),
+    state,
+  }
+}

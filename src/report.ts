@@ -1,0 +1,138 @@
+/**
+ * What the scheduler tells about itself: receipts, candidates, status.
+ *
+ * The core writes these as JSON when somebody asks, with names in place of its numbers. Here they
+ * get their types, and candidates the address of their worker. Nothing is computed.
+ */
+import type { Link } from './link.js'
+import { native } from './native.js'
+import type { Topology } from './topology.js'
+
+/** One worker's row of a decision. Costs are in blocks, the least wins. */
+export interface CostRow {
+  readonly worker: string
+  readonly cost: number
+  /** Tokens of the prompt that its cache is believed to hold, contiguous from the start. */
+  readonly overlapTokens: number
+  /** Uncached prompt tokens of its turns that have no first token yet. */
+  readonly prefillTokens: number
+  /** Tokens held by its turns in flight, shared ones once. */
+  readonly activeTokens: number
+  /** Tokens that this turn would add to those. */
+  readonly additionalTokens: number
+  /** Turns in flight. */
+  readonly requests: number
+}
+
+/** A worker that could take a turn now. */
+export interface Candidate extends CostRow {
+  readonly target: string
+  /** Base address of the worker. */
+  readonly url: string
+}
+
+/** Why a turn went where it went; the costs can be computed again from it. */
+export interface Receipt {
+  readonly id: string
+  /** Milliseconds since the Unix epoch. */
+  readonly at: number
+  readonly reservation: number
+  readonly session: string
+  readonly branch: number | null
+  readonly target: string
+  readonly worker: string | null
+  /** The session's own target was passed over for now. */
+  readonly detour: boolean
+  readonly lock: {
+    readonly decided: 'free' | 'tool-loop' | 'provider-state' | 'both'
+    readonly [note: string]: unknown
+  }
+  readonly admission: {
+    readonly verdict: 'free' | 'kept' | 'held'
+    readonly heldMs: number
+    readonly worker: string | null
+  }
+  readonly prompt: {
+    readonly tokens: number
+    readonly blocks: number
+    readonly unitTokens: number
+    /** The part that ends what conversations can share. */
+    readonly volatile: {
+      readonly segment: number
+      readonly atToken: number
+      readonly reason: string
+    } | null
+  }
+  readonly predictedCachedTokens: number
+  readonly trust: 'none' | 'predicted' | 'exact' | 'degraded'
+  readonly candidates: readonly (CostRow & { readonly chosen: boolean })[]
+  /** How many workers were eligible; of many, only the cheapest are kept above. */
+  readonly eligible: number
+  readonly weights: {
+    readonly overlapCredit: number
+    readonly overlapDecay: number
+    readonly prefillScale: number
+    readonly requestWeight: number
+    readonly temperature: number
+    readonly draw: number | null
+  }
+  readonly outcome:
+    | { readonly state: 'running' | 'cancelled' | 'rerouted' }
+    | {
+        readonly state: 'completed'
+        readonly promptTokens: number | null
+        readonly cachedTokens: number | null
+        readonly completionTokens: number | null
+      }
+}
+
+export interface WorkerStatus {
+  readonly id: string
+  readonly health: 'up' | 'draining' | 'down'
+  readonly capacityTokens: number | null
+  /** Turns in flight. */
+  readonly inFlight: number
+  readonly prefillTokens: number
+  readonly activeTokens: number
+  /** What admission counts against the capacity. */
+  readonly usedTokens: number
+  readonly predictedCachedTokens: number
+}
+
+/** Figures for an operator. Counts unless the name says otherwise. */
+export interface Status {
+  readonly sessions: number
+  readonly sessionsEvicted: number
+  /** Turns held and running. */
+  readonly reservations: number
+  readonly holds: number
+  readonly paused: number
+  readonly owners: number
+  readonly receipts: number
+  readonly workers: readonly WorkerStatus[]
+  readonly targets: readonly string[]
+  readonly prefix: { readonly blocks: number; readonly bytes: number; readonly evicted: number }
+  readonly counters: Readonly<
+    Record<'submitted' | 'held' | 'completed' | 'cancelled' | 'rerouted', number>
+  >
+  /** What was wrong with what came in, by kind. */
+  readonly anomalies: Readonly<Record<string, number>>
+}
+
+export function candidatesOf(json: string, topology: Topology): Candidate[] {
+  const { target, candidates } = JSON.parse(json) as { target: string; candidates: CostRow[] }
+  return candidates.map((row) => {
+    return { ...row, target, url: topology.workerById(row.worker).url }
+  })
+}
+
+export function receiptOf(link: Link, id: string): Receipt | undefined {
+  const number = /^\d{1,16}$/.test(id) ? Number(id) : undefined
+  if (number === undefined) return undefined
+  const json = link.read((handle) => native.receipt(handle, number))
+  return json === null ? undefined : (JSON.parse(json) as Receipt)
+}
+
+export function statusOf(link: Link): Status {
+  return JSON.parse(link.read((handle) => native.status(handle))) as Status
+}

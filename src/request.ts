@@ -1,0 +1,207 @@
+/**
+ * What a gateway hands in, read once: body bytes -> JSON -> facts, headers -> identity and tenant.
+ *
+ * Knows nothing of workers and targets. A body comes parsed or raw; raw bytes are decompressed
+ * here, within `limits.bodyBytes` after decompression, and kept so that they can be sent on as they
+ * came. Cost: parsing and canonical text, both linear in the body. Trusts nothing; throws
+ * UNSUPPORTED_PATH, INVALID_BODY, UNSUPPORTED_ENCODING, BODY_TOO_LARGE, INVALID_ARGUMENT.
+ */
+import { hash } from 'node:crypto'
+import { brotliDecompressSync, gunzipSync, inflateSync } from 'node:zlib'
+import { type Dialect, dialectOf, type RequestFacts } from './dialects/index.js'
+import { WarmpathError } from './errors.js'
+import {
+  type HeaderMap,
+  type HeadersLike,
+  type Identity,
+  identify,
+  readHeaders,
+} from './identity/index.js'
+
+/** One model request of a session. */
+export interface TurnRequest {
+  /** Path and query as the client sent them, such as `/v1/messages?beta=true`. */
+  path: string
+  /** Default POST; no other method can be routed. */
+  method?: string
+  headers?: HeadersLike
+  /** The parsed JSON body. */
+  body?: unknown
+  /** The body as it came; sent on untouched where nothing must change. */
+  raw?: Uint8Array | string
+  /** The prompt's exact tokens, in place of canonical text. */
+  tokens?: Uint32Array
+  /** Chain hashes of the prompt's blocks, in place of canonical text. */
+  hashes?: BigUint64Array
+  /** Aborting it ends the turn, held or running. */
+  signal?: AbortSignal
+  /** Called when the turn is held and, at most once a second, when its place has changed. */
+  onHold?: (hold: Hold) => void
+  /** In place of the body's model name. */
+  model?: string
+  /** In place of what headers and body say. */
+  session?: string
+  parent?: string
+}
+
+/** A turn that waits for admission. */
+export interface Hold {
+  readonly id: string
+  /** 1 is next among the held of its group. */
+  readonly position: number
+  readonly heldMs: number
+}
+
+export interface ReadRequest {
+  readonly path: string
+  readonly dialect: Dialect
+  readonly headers: HeaderMap
+  readonly tenant: string
+  readonly identity: Identity
+  /** Model name asked for. */
+  readonly model?: string
+  /** Absent when only tokens or hashes were given. */
+  readonly body?: Record<string, unknown>
+  readonly facts?: RequestFacts
+  /** Decoded body bytes as they came. */
+  readonly raw?: Uint8Array | string
+}
+
+export interface RequestRules {
+  readonly bodyBytes: number
+  readonly tenant?: (headers: HeaderMap) => string | undefined
+}
+
+const MAX_ID_BYTES = 256
+const TENANT_HEX = 16
+const CREDENTIAL_HEADERS = ['authorization', 'x-api-key', 'api-key']
+
+export function readRequest(request: TurnRequest, rules: RequestRules): ReadRequest {
+  const { path } = request
+  const dialect = typeof path === 'string' ? dialectOf(path) : undefined
+  if (dialect === undefined || (request.method ?? 'POST').toUpperCase() !== 'POST') {
+    throw new WarmpathError(
+      'WARMPATH_UNSUPPORTED_PATH',
+      `cannot route ${request.method ?? 'POST'} ${String(path)}: no model request of a known API`,
+    )
+  }
+  const headers = readHeaders(request.headers)
+  const raw = request.raw === undefined ? undefined : decode(request.raw, headers, rules.bodyBytes)
+  const body = bodyOf(request, raw)
+  const facts = body === undefined ? undefined : dialect.read(body)
+  const model = request.model ?? facts?.model
+  return {
+    path,
+    dialect,
+    headers,
+    tenant: tenantOf(headers, rules),
+    identity: identityOf(request, headers, body),
+    ...(model === undefined ? {} : { model }),
+    ...(body === undefined ? {} : { body }),
+    ...(facts === undefined ? {} : { facts }),
+    ...(raw === undefined ? {} : { raw }),
+  }
+}
+
+function bodyOf(
+  request: TurnRequest,
+  raw: Uint8Array | string | undefined,
+): Record<string, unknown> | undefined {
+  let body = request.body
+  if (body === undefined && raw !== undefined) {
+    try {
+      body = JSON.parse(typeof raw === 'string' ? raw : utf8(raw))
+    } catch (cause) {
+      throw new WarmpathError('WARMPATH_INVALID_BODY', 'the body is not JSON', { cause })
+    }
+  }
+  if (body === undefined && (request.tokens !== undefined || request.hashes !== undefined)) {
+    return undefined
+  }
+  if (typeof body !== 'object' || body === null || Array.isArray(body)) {
+    throw new WarmpathError('WARMPATH_INVALID_BODY', 'the body must be a JSON object')
+  }
+  return body as Record<string, unknown>
+}
+
+function utf8(bytes: Uint8Array): string {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('utf8')
+}
+
+function decode(
+  raw: Uint8Array | string,
+  headers: HeaderMap,
+  maxOutputLength: number,
+): Uint8Array | string {
+  if (typeof raw === 'string') {
+    if (raw.length > maxOutputLength) throw tooLarge(maxOutputLength)
+    return raw
+  }
+  const encodings = (headers.get('content-encoding') ?? '')
+    .split(',')
+    .map((item) => item.trim().toLowerCase())
+    .filter((item) => item !== '' && item !== 'identity')
+  let bytes = raw
+  for (const encoding of encodings.reverse()) bytes = inflate(bytes, encoding, maxOutputLength)
+  if (bytes.length > maxOutputLength) throw tooLarge(maxOutputLength)
+  return bytes
+}
+
+function inflate(bytes: Uint8Array, encoding: string, maxOutputLength: number): Uint8Array {
+  try {
+    if (encoding === 'gzip' || encoding === 'x-gzip') return gunzipSync(bytes, { maxOutputLength })
+    if (encoding === 'br') return brotliDecompressSync(bytes, { maxOutputLength })
+    if (encoding === 'deflate') return inflateSync(bytes, { maxOutputLength })
+  } catch (cause) {
+    const code: unknown = cause instanceof Error ? Reflect.get(cause, 'code') : undefined
+    if (code === 'ERR_BUFFER_TOO_LARGE') throw tooLarge(maxOutputLength)
+    throw new WarmpathError('WARMPATH_INVALID_BODY', `the body is no valid ${encoding}`, { cause })
+  }
+  throw new WarmpathError(
+    'WARMPATH_UNSUPPORTED_ENCODING',
+    `content-encoding ${JSON.stringify(encoding)} is not supported: send gzip, br or deflate`,
+    { detail: { supported: ['gzip', 'br', 'deflate', 'identity'] } },
+  )
+}
+
+function tooLarge(limit: number): WarmpathError {
+  return new WarmpathError(
+    'WARMPATH_BODY_TOO_LARGE',
+    `the body is larger than limits.bodyBytes (${limit})`,
+    { detail: { bodyBytes: limit } },
+  )
+}
+
+/** Credentials are secrets: only a short digest of one leaves this function. */
+export function tenantOf(headers: HeaderMap, rules: RequestRules): string {
+  if (rules.tenant !== undefined) return id(rules.tenant(headers) ?? '', 'identity.tenant')
+  for (const name of CREDENTIAL_HEADERS) {
+    const credential = headers.get(name)
+    if (credential) return hash('sha256', credential).slice(0, TENANT_HEX)
+  }
+  return ''
+}
+
+function identityOf(
+  request: TurnRequest,
+  headers: HeaderMap,
+  body: Record<string, unknown> | undefined,
+): Identity {
+  const found = identify(headers, body)
+  if (request.session === undefined) return found
+  const session = id(request.session, 'session')
+  const { final, compaction } = found
+  const parent = request.parent === undefined ? undefined : id(request.parent, 'parent')
+  const known = parent === undefined || parent === session ? {} : { parent }
+  return { session, final, compaction, source: 'request', ...known }
+}
+
+function id(value: unknown, what: string): string {
+  if (typeof value !== 'string' || Buffer.byteLength(value) > MAX_ID_BYTES) {
+    throw new WarmpathError(
+      'WARMPATH_INVALID_ARGUMENT',
+      `${what} must be a string of at most ${MAX_ID_BYTES} bytes`,
+    )
+  }
+  return value
+}

@@ -1,0 +1,96 @@
+/**
+ * What a turn occupies from go until its end, and the rule that it ends exactly once.
+ *
+ * running -> observing -> ended, or running -> ended. While an answer is observed only the answer,
+ * the abort signal or an explicit call may end it; disposing and collection do nothing then. Every
+ * further end is a no-op. Holds no reference to the Turn, so that a forgotten Turn can be collected
+ * and ended by its finaliser.
+ */
+import type { Completion, Link } from './link.js'
+import { published } from './telemetry/index.js'
+
+type Phase = 'running' | 'observing' | 'ended'
+
+export class Reservation {
+  readonly id: number
+  readonly #link: Link
+  readonly #signal: AbortSignal | undefined
+  readonly #onAbort = (): void => this.#abort()
+  #phase: Phase = 'running'
+  #heard = false
+  #stop: ((reason: unknown) => void) | undefined
+
+  constructor(id: number, link: Link, signal: AbortSignal | undefined) {
+    this.id = id
+    this.#link = link
+    this.#signal = signal
+    signal?.addEventListener('abort', this.#onAbort, { once: true })
+  }
+
+  get ended(): boolean {
+    return this.#phase === 'ended'
+  }
+
+  get observing(): boolean {
+    return this.#phase === 'observing'
+  }
+
+  get aborted(): boolean {
+    return this.#signal?.aborted === true
+  }
+
+  /** Nothing of an answer has been seen yet. */
+  get movable(): boolean {
+    return this.#phase === 'running' && !this.#heard
+  }
+
+  /** From here on an answer is read; `stop` breaks it off when the client goes away. */
+  observe(stop: (reason: unknown) => void): void {
+    if (this.#phase !== 'running') return
+    this.#phase = 'observing'
+    this.#stop = stop
+  }
+
+  firstToken(): void {
+    if (this.#phase === 'ended' || this.#heard) return
+    this.#heard = true
+    this.#link.firstToken(this.id)
+  }
+
+  complete(completion: Completion): void {
+    if (!this.#end('completed')) return
+    this.#link.complete(this.id, completion)
+  }
+
+  /** The client went away. */
+  cancel(): void {
+    if (this.#end('cancelled')) this.#link.cancel(this.id)
+  }
+
+  /** The upstream failed, unless the client's abort is what made it fail. */
+  fail(): void {
+    if (this.aborted) this.cancel()
+    else if (this.#end('failed')) this.#link.cancel(this.id)
+  }
+
+  /** Nobody will use it. */
+  drop(): void {
+    if (this.#phase === 'observing') return
+    if (this.#end('dropped')) this.#link.cancel(this.id)
+  }
+
+  #end(outcome: string): boolean {
+    if (this.#phase === 'ended') return false
+    this.#phase = 'ended'
+    this.#stop = undefined
+    this.#signal?.removeEventListener('abort', this.#onAbort)
+    published.end(this.id, outcome)
+    return true
+  }
+
+  #abort(): void {
+    const stop = this.#stop
+    this.cancel()
+    stop?.(this.#signal?.reason)
+  }
+}

@@ -1,0 +1,366 @@
+/**
+ * The facade: a request in, a turn out, and the fleet's administration.
+ *
+ * One native call a submit. This file only sequences: `request.ts` reads what came, the catalog
+ * says which targets the model name means, the link asks the core, and a `Turn` carries the answer.
+ * A turn that must wait is a promise that settles exactly once: by the core, by the abort signal or
+ * by `close`. Nothing here keeps a process alive.
+ */
+import { systemClock } from './clock.js'
+import {
+  ADDED_WORKER_FIELDS,
+  Catalog,
+  nativeOptions,
+  nativeWorker,
+  type ResolvedConfig,
+  resolve,
+  type SchedulerOptions,
+  type WorkerOptions,
+  workerEntry,
+} from './config/index.js'
+import { WarmpathError } from './errors.js'
+import { requestHeaders } from './forward/index.js'
+import { NO_TEXT, PromptKind, type TurnFrame } from './frame.js'
+import { abortError, waitForGo } from './hold.js'
+import { type HeadersLike, readHeaders } from './identity/index.js'
+import { Link, type Placement } from './link.js'
+import { Health, native } from './native.js'
+import {
+  type Candidate,
+  candidatesOf,
+  type Receipt,
+  receiptOf,
+  type Status,
+  statusOf,
+} from './report.js'
+import {
+  type ReadRequest,
+  type RequestRules,
+  readRequest,
+  type TurnRequest,
+  tenantOf,
+} from './request.js'
+import { published } from './telemetry/index.js'
+import type { KnownTarget, KnownWorker } from './topology.js'
+import { type Route, Turn } from './turn.js'
+
+/** A worker that joins a running scheduler. */
+export type AddedWorker = WorkerOptions & {
+  /** Targets that it serves: all of one group. May be left out when there is only one group. */
+  targets?: string[]
+}
+
+/** Who keeps a stored response, and how to reach it. */
+export interface ResponseOwner {
+  readonly worker: string
+  readonly target: string
+  /** Base address of the worker. */
+  readonly url: string
+  /** Headers of a request to it on behalf of a client. */
+  headers(client?: HeadersLike): Record<string, string>
+}
+
+const shared = new Map<string, Scheduler>()
+
+export class Scheduler {
+  readonly #config: ResolvedConfig
+  readonly #catalog: Catalog
+  readonly #link: Link
+  readonly #rules: RequestRules
+  readonly #sharedName: string | undefined
+
+  /**
+   * Throws CONFIG with the path of the field and what is allowed there. `sharedName` is for
+   * `Scheduler.shared`, which also remembers the instance.
+   */
+  constructor(options: SchedulerOptions, sharedName?: string) {
+    const config = resolve(options)
+    this.#config = config
+    this.#catalog = new Catalog(config.targets, config.aliases)
+    this.#sharedName = sharedName
+    const { bodyBytes } = config.settings.limits
+    this.#rules = { bodyBytes, ...(config.tenant && { tenant: config.tenant }) }
+    const text = nativeOptions(config)
+    this.#link = new Link(
+      (wake) =>
+        sharedName === undefined
+          ? native.openScheduler(text, wake)
+          : native.sharedScheduler(sharedName, text, wake),
+      config.clock ?? systemClock,
+      bodyBytes,
+    )
+    this.#checkTargets()
+  }
+
+  /**
+   * The scheduler of that name in this process, also across worker threads and reloaded modules.
+   * The first caller's workers and settings count; the target names of all callers must be equal.
+   */
+  static shared(name: string, options: SchedulerOptions): Scheduler {
+    const known = shared.get(name)
+    if (known !== undefined) return known
+    const scheduler = new Scheduler(options, name)
+    shared.set(name, scheduler)
+    return scheduler
+  }
+
+  /**
+   * Decides where a turn runs and takes its reservation; waits while it is held. Rejects with
+   * NO_WORKER, OWNER_UNAVAILABLE, HOLD_LIMIT, ABORTED, CLOSED, UNKNOWN_MODEL, UNSUPPORTED_PATH,
+   * INVALID_BODY and their kin; the turn then occupies nothing. O(body + workers of the group).
+   */
+  async submit(request: TurnRequest): Promise<Turn> {
+    try {
+      return await this.#submit(request)
+    } catch (error) {
+      published.error(WarmpathError.is(error) ? error.code : 'unknown')
+      throw error
+    }
+  }
+
+  /** Workers that could take the turn now, cheapest first. Takes no reservation. */
+  candidates(request: TurnRequest): Candidate[] {
+    const frame = this.#frame(request, this.#read(request))
+    const { tokens, hashes } = request
+    return candidatesOf(this.#link.candidates(frame, tokens, hashes), this.#link.topology)
+  }
+
+  /** Where `submit` would send the turn now if it goes at once. Takes no reservation. */
+  peek(request: TurnRequest): Candidate | undefined {
+    return this.candidates(request)[0]
+  }
+
+  /** Throws CONFIG for a bad field, DUPLICATE_ID for a name that is taken. */
+  addWorker(worker: AddedWorker): void {
+    const entry = workerEntry(worker, 'worker', ADDED_WORKER_FIELDS)
+    const json = JSON.stringify(nativeWorker(entry, this.#groupOf(worker.targets)))
+    this.#link.call((handle, now, out) => native.addWorker(handle, now, json, out))
+  }
+
+  /** No new turns; what runs goes on. Throws UNKNOWN_ID, as do the other two. */
+  drainWorker(id: string): void {
+    this.#setHealth(id, Health.draining)
+  }
+
+  /** Forgets the worker and its cache. Its name may be used again. */
+  removeWorker(id: string): void {
+    this.#setHealth(id, Health.removed)
+  }
+
+  setHealth(id: string, health: 'up' | 'down'): void {
+    if (health !== 'up' && health !== 'down') {
+      throw new WarmpathError('WARMPATH_INVALID_ARGUMENT', "health must be 'up' or 'down'")
+    }
+    this.#setHealth(id, Health[health])
+  }
+
+  /** The record of a decision; undefined when it has been overwritten or never was. */
+  receipt(id: string): Receipt | undefined {
+    return receiptOf(this.#link, id)
+  }
+
+  status(): Status {
+    return statusOf(this.#link)
+  }
+
+  /** The session has ended and its room may be given away. Unknown sessions are ignored. */
+  endSession(session: string, tenant = ''): void {
+    this.#link.call((handle, now, out) => native.endSession(handle, now, tenant, session, out))
+  }
+
+  /** Names that a client may ask for; empty in the short form, which takes any. */
+  models(): string[] {
+    return this.#catalog.models()
+  }
+
+  /** The tenant that a request with these headers belongs to; empty when it names none. */
+  tenantOf(headers: HeadersLike): string {
+    return tenantOf(readHeaders(headers), this.#rules)
+  }
+
+  /** Which worker keeps a stored response of the Responses API. */
+  responseOwner(responseId: string, tenant = ''): ResponseOwner | undefined {
+    const { topology } = this.#link
+    const state = `response:${responseId}`
+    const index = this.#link.read((handle) => native.stateOwner(handle, tenant, state))
+    if (index < 0) return undefined
+    const worker = topology.worker(index)
+    const target = topology.targets.find(
+      ({ group, dialects }) => group === worker.group && dialects.includes('openai-responses'),
+    )
+    return target && this.#owner(worker, target)
+  }
+
+  /**
+   * Runs timers that are due. Only needed with a `clock` of one's own: the system's timer wakes by
+   * itself.
+   */
+  poll(): void {
+    this.#link.poll()
+  }
+
+  /** Settles every hold with CLOSED and refuses new turns; running turns end without effect. */
+  close(): void {
+    if (this.#sharedName !== undefined && shared.get(this.#sharedName) === this) {
+      shared.delete(this.#sharedName)
+    }
+    this.#link.close()
+  }
+
+  [Symbol.dispose](): void {
+    this.close()
+  }
+
+  #submit(request: TurnRequest): Turn | Promise<Turn> {
+    if (this.#link.closed) throw new WarmpathError('WARMPATH_CLOSED', 'the scheduler is closed')
+    const { signal } = request
+    if (signal?.aborted) throw abortError(signal)
+    const read = this.#read(request)
+    const placement = this.#link.submit(this.#frame(request, read), request.tokens, request.hashes)
+    const { worker } = placement
+    const result =
+      worker === undefined
+        ? this.#hold(request, read, placement)
+        : this.#turn(read, placement, { ...placement, worker }, 0, signal)
+    this.#link.settle()
+    return result
+  }
+
+  #hold(request: TurnRequest, read: ReadRequest, placement: Placement): Promise<Turn> {
+    const { signal, onHold } = request
+    published.hold(placement.reservation, placement.promptTokens)
+    const plan = {
+      link: this.#link,
+      reservation: placement.reservation,
+      clock: this.#config.clock ?? systemClock,
+      retryAfterSeconds: Math.ceil(this.#config.settings.admission.intervalMs / 1000),
+      signal,
+      onHold,
+    }
+    return waitForGo(plan, (settlement) =>
+      this.#turn(read, placement, settlement, settlement.heldMs, signal),
+    )
+  }
+
+  #turn(
+    read: ReadRequest,
+    { reservation, promptTokens, derivedSession }: Placement,
+    route: Route,
+    heldMs: number,
+    signal: AbortSignal | undefined,
+  ): Turn {
+    const plan = {
+      link: this.#link,
+      read,
+      session: read.identity.session ?? derivedSession ?? '',
+      heldMs,
+      forwardHeaders: this.#config.forwardHeaders,
+      maxBytes: this.#config.settings.limits.bodyBytes,
+      signal,
+    }
+    const turn = new Turn(plan, reservation, promptTokens, route)
+    published.decision(() => ({
+      reservation,
+      receipt: route.receipt,
+      target: turn.target,
+      worker: turn.worker,
+      promptTokens,
+      predictedCachedTokens: route.predictedCachedTokens,
+      heldMs,
+    }))
+    return turn
+  }
+
+  #read(request: TurnRequest): ReadRequest {
+    return readRequest(request, this.#rules)
+  }
+
+  #frame(request: TurnRequest, read: ReadRequest): TurnFrame {
+    const { facts, identity, dialect, model, tenant } = read
+    const { topology } = this.#link
+    const names = this.#catalog.targetsFor(model, dialect.name)
+    const exact = request.tokens ?? request.hashes
+    return {
+      final: identity.final,
+      stream: facts?.stream ?? false,
+      kind:
+        request.tokens !== undefined
+          ? PromptKind.tokens
+          : request.hashes !== undefined
+            ? PromptKind.hashes
+            : PromptKind.text,
+      maxOutputTokens: facts?.maxOutputTokens ?? 0,
+      tenant,
+      session: identity.session ?? '',
+      parent: identity.parent ?? '',
+      targets: names.map((name) => topology.targetByName(name).index),
+      toolResults: facts?.toolResults ?? [],
+      state: facts?.state ?? [],
+      prompt:
+        facts === undefined || exact !== undefined
+          ? NO_TEXT
+          : {
+              ...facts.prompt,
+              volatile: facts.volatile,
+              breakpoints: facts.breakpoints,
+            },
+    }
+  }
+
+  #setHealth(id: string, health: Health): void {
+    const { index } = this.#link.topology.workerById(id)
+    this.#link.call((handle, now, out) => native.setHealth(handle, now, index, health, out))
+  }
+
+  /** The group that a new worker joins; `targets` must name all of its targets. */
+  #groupOf(targets: readonly string[] | undefined): number {
+    const { topology } = this.#link
+    const wanted = targets?.map((name) => topology.targetByName(name)) ?? topology.targets
+    const group = wanted[0]?.group
+    const whole = topology.targets.filter((target) => target.group === group)
+    if (group === undefined || whole.length !== new Set(wanted).size) {
+      const groups = [...new Set(topology.targets.map((target) => target.group))]
+      const allowed = groups.map((each) =>
+        topology.targets
+          .filter((target) => target.group === each)
+          .map((target) => target.name)
+          .join(' + '),
+      )
+      throw new WarmpathError(
+        'WARMPATH_CONFIG',
+        `worker.targets: must name all targets of one group: ${allowed.join(' or ')}`,
+        { detail: { field: 'worker.targets' } },
+      )
+    }
+    return group
+  }
+
+  #owner(worker: KnownWorker, target: KnownTarget): ResponseOwner {
+    const extra = this.#config.forwardHeaders
+    return {
+      worker: worker.id,
+      target: target.name,
+      url: worker.url,
+      headers: (client) =>
+        requestHeaders({
+          client: readHeaders(client),
+          auth: target.auth,
+          worker: worker.headers,
+          extra,
+        }),
+    }
+  }
+
+  /** A shared scheduler may have been opened by somebody with other targets. */
+  #checkTargets(): void {
+    const known = this.#link.topology.targets.map((target) => target.name)
+    const own = this.#config.targets.map((target) => target.name)
+    if (known.length === own.length && own.every((name) => known.includes(name))) return
+    this.#link.close()
+    throw new WarmpathError(
+      'WARMPATH_CONFIG',
+      `targets: shared scheduler ${JSON.stringify(this.#sharedName)} has ${known.join(', ')}`,
+      { detail: { field: 'targets' } },
+    )
+  }
+}

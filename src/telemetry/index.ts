@@ -1,0 +1,55 @@
+/**
+ * What happens, for whoever subscribes on node:diagnostics_channel.
+ *
+ * `warmpath:decision` a turn may go, `warmpath:hold` a turn waits, `warmpath:end` a reservation
+ * ended, `warmpath:error` a submit was refused. Messages are built only when somebody listens, so
+ * silence costs one property read. They carry no session id, no tenant and no text: receipts link
+ * them to what happened.
+ */
+import { channel } from 'node:diagnostics_channel'
+
+export interface DecisionMessage {
+  readonly reservation: number
+  readonly receipt: number
+  readonly target: string
+  readonly worker: string
+  readonly promptTokens: number
+  readonly predictedCachedTokens: number
+  readonly heldMs: number
+}
+
+export interface HoldMessage {
+  readonly reservation: number
+  readonly promptTokens: number
+}
+
+export interface EndMessage {
+  readonly reservation: number
+  /** completed, cancelled, failed or dropped. */
+  readonly outcome: string
+}
+
+export interface ErrorMessage {
+  readonly code: string
+}
+
+const decisions = channel('warmpath:decision')
+const holds = channel('warmpath:hold')
+const ends = channel('warmpath:end')
+const errors = channel('warmpath:error')
+
+export const published = {
+  decision(message: () => DecisionMessage): void {
+    if (decisions.hasSubscribers) decisions.publish(message())
+  },
+  hold(reservation: number, promptTokens: number): void {
+    if (!holds.hasSubscribers) return
+    holds.publish({ reservation, promptTokens } satisfies HoldMessage)
+  },
+  end(reservation: number, outcome: string): void {
+    if (ends.hasSubscribers) ends.publish({ reservation, outcome } satisfies EndMessage)
+  },
+  error(code: string): void {
+    if (errors.hasSubscribers) errors.publish({ code } satisfies ErrorMessage)
+  },
+}

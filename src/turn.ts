@@ -1,0 +1,237 @@
+/**
+ * A turn that may run: where it goes, what is sent, and how its reservation ends.
+ *
+ * `fetch(turn.url, turn.init)` and `turn.observe(response)` are the whole life of most turns. A
+ * turn that is neither observed nor ended is ended when it is disposed or collected, so that
+ * forgetting one costs its room for a while and not for ever. The request body is the client's own
+ * bytes wherever nothing in it has to change.
+ *
+ * Cost: `init` is built when it is first read (re-serialising the body only when the model name or
+ * the usage option must change). Makes no decision.
+ */
+import type { Usage } from './dialects/index.js'
+import { WarmpathError } from './errors.js'
+import { askForUsage, requestHeaders, UsageChunkFilter, upstreamUrl } from './forward/index.js'
+import type { Link, Placement } from './link.js'
+import { observeResponse } from './observe.js'
+import type { Receipt } from './report.js'
+import { receiptOf } from './report.js'
+import type { ReadRequest } from './request.js'
+import { Reservation } from './reservation.js'
+import type { KnownTarget, KnownWorker } from './topology.js'
+
+/** What `fetch` takes beside the address. */
+export interface TurnInit {
+  method: 'POST'
+  headers: Record<string, string>
+  /** Absent when the turn was submitted without a body. */
+  body?: string | Uint8Array<ArrayBuffer>
+  signal?: AbortSignal
+}
+
+/** What a turn is made from; of no use outside this library. */
+export interface TurnPlan {
+  readonly link: Link
+  readonly read: ReadRequest
+  readonly session: string
+  readonly heldMs: number
+  readonly forwardHeaders: readonly string[]
+  /** Largest JSON answer that is read. */
+  readonly maxBytes: number
+  readonly signal: AbortSignal | undefined
+}
+
+/** A placement that has a worker. */
+export type Route = Pick<Placement, 'target' | 'rank' | 'receipt' | 'predictedCachedTokens'> & {
+  readonly worker: number
+}
+
+const abandoned = new FinalizationRegistry<Reservation>((reservation) => reservation.drop())
+
+export class Turn {
+  /** Unique among the turns of a scheduler. */
+  readonly id: string
+  /** The session named by the request, or the key the core derived from the prompt. */
+  readonly session: string
+  readonly parent?: string
+  /** Estimate. */
+  readonly promptTokens: number
+  /** How long the turn waited for admission. */
+  readonly heldMs: number
+  readonly #plan: TurnPlan
+  readonly #reservation: Reservation
+  #route: Route
+  #target: KnownTarget
+  #worker: KnownWorker
+  #init: TurnInit | undefined
+
+  constructor(plan: TurnPlan, reservation: number, promptTokens: number, route: Route) {
+    const { topology } = plan.link
+    this.id = String(reservation)
+    this.session = plan.session
+    if (plan.read.identity.parent !== undefined) this.parent = plan.read.identity.parent
+    this.promptTokens = promptTokens
+    this.heldMs = plan.heldMs
+    this.#plan = plan
+    this.#route = route
+    this.#target = topology.target(route.target)
+    this.#worker = topology.worker(route.worker)
+    this.#reservation = new Reservation(reservation, plan.link, plan.signal)
+    abandoned.register(this, this.#reservation, this)
+  }
+
+  /** Id of the worker that runs the turn. */
+  get worker(): string {
+    return this.#worker.id
+  }
+
+  /** Name of the target chosen among those the request may go to. */
+  get target(): string {
+    return this.#target.name
+  }
+
+  /** Model name sent upstream; empty when the request named none and the target has none. */
+  get model(): string {
+    return this.#target.model ?? this.#plan.read.model ?? ''
+  }
+
+  /** Data-parallel rank of the worker, 0 when it has one. */
+  get rank(): number {
+    return this.#route.rank
+  }
+
+  get receiptId(): string {
+    return String(this.#route.receipt)
+  }
+
+  get predictedCachedTokens(): number {
+    return this.#route.predictedCachedTokens
+  }
+
+  get state(): 'running' | 'ended' {
+    return this.#reservation.ended ? 'ended' : 'running'
+  }
+
+  get url(): string {
+    return upstreamUrl(this.#worker.url, this.#plan.read.path)
+  }
+
+  get init(): TurnInit {
+    this.#init ??= this.#build()
+    return this.#init
+  }
+
+  /**
+   * The same answer, read on its way through; the reservation ends with it. An answer that is not
+   * 2xx ends it at once and is returned as it is. Throws INVALID_ARGUMENT for a body that somebody
+   * reads already, or a second answer.
+   */
+  observe(response: Response): Response {
+    const reservation = this.#reservation
+    if (reservation.ended) return response
+    if (reservation.observing || response.bodyUsed || response.body?.locked) {
+      throw new WarmpathError(
+        'WARMPATH_INVALID_ARGUMENT',
+        reservation.observing ? 'this turn observes an answer already' : 'the body is in use',
+      )
+    }
+    return observeResponse(response, {
+      dialect: this.#plan.read.dialect,
+      reservation,
+      maxBytes: this.#plan.maxBytes,
+      ...(this.#asksUsage() ? { filter: new UsageChunkFilter() } : {}),
+    })
+  }
+
+  /**
+   * Moves the turn to its next candidate after a failure: `url`, `init`, `worker` and `target`
+   * change. False, and nothing changes, when none is left or some of an answer was seen already.
+   */
+  next(): boolean {
+    if (!this.#reservation.movable) return false
+    const { link } = this.#plan
+    let placement: Placement
+    try {
+      placement = link.reroute(this.#reservation.id)
+    } catch (error) {
+      if (isLastCandidate(error)) return false
+      throw error
+    }
+    const { worker } = placement
+    if (worker === undefined) return false
+    this.#route = { ...placement, worker }
+    this.#target = link.topology.target(placement.target)
+    this.#worker = link.topology.worker(worker)
+    this.#init = undefined
+    return true
+  }
+
+  /** The first token of the answer was seen; for those who do not use `observe`. */
+  firstToken(): void {
+    this.#reservation.firstToken()
+  }
+
+  /** The answer is complete; for those who do not use `observe`. */
+  complete(usage?: Usage): void {
+    this.#reservation.complete(usage === undefined ? {} : { usage })
+  }
+
+  /** The upstream failed. `reason`, when it is an AbortError, says that the client went away. */
+  fail(reason?: unknown): void {
+    if (reason instanceof Error && reason.name === 'AbortError') this.#reservation.cancel()
+    else this.#reservation.fail()
+  }
+
+  /** Why the turn went where it went; undefined when the record has been overwritten. */
+  receipt(): Receipt | undefined {
+    return receiptOf(this.#plan.link, this.receiptId)
+  }
+
+  /** Ends the reservation unless an answer is being observed. */
+  [Symbol.dispose](): void {
+    this.#reservation.drop()
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this[Symbol.dispose]()
+  }
+
+  #build(): TurnInit {
+    const { read, forwardHeaders, signal } = this.#plan
+    const body = this.#body()
+    return {
+      method: 'POST',
+      headers: requestHeaders({
+        client: read.headers,
+        auth: this.#target.auth,
+        worker: this.#worker.headers,
+        extra: forwardHeaders,
+      }),
+      ...(body === undefined ? {} : { body }),
+      ...(signal === undefined ? {} : { signal }),
+    }
+  }
+
+  #body(): string | Uint8Array<ArrayBuffer> | undefined {
+    const { body, raw, dialect, facts } = this.#plan.read
+    if (body === undefined) return undefined
+    const renamed = this.model !== '' && facts?.model !== this.model
+    const asks = this.#asksUsage()
+    if (raw !== undefined && !renamed && !asks) return raw as string | Uint8Array<ArrayBuffer>
+    const sent = renamed ? dialect.withModel(body, this.model) : body
+    return JSON.stringify(asks ? askForUsage(sent) : sent)
+  }
+
+  /** Chat streams tell their usage on request only. */
+  #asksUsage(): boolean {
+    const { dialect, facts } = this.#plan.read
+    return dialect.name === 'openai-chat' && facts?.stream === true && !facts.usageAsked
+  }
+}
+
+function isLastCandidate(error: unknown): boolean {
+  return (
+    WarmpathError.is(error) &&
+    (error.code === 'WARMPATH_NO_WORKER' || error.code === 'WARMPATH_OWNER_UNAVAILABLE')
+  )
+}
