@@ -251,9 +251,11 @@ impl TokenBlocks<'_> {
 
     fn local(&self, ids: &[u32], block: usize, scratch: &mut Vec<u8>) -> u64 {
         let from = block * self.stride();
-        scratch.clear();
-        for id in &ids[from..from + self.stride() + self.beyond()] {
-            scratch.extend_from_slice(&id.to_le_bytes());
+        let ids = &ids[from..from + self.stride() + self.beyond()];
+        scratch.resize(size_of_val(ids), 0);
+        // Fixed-size copies into a sized buffer become one block move; appending id by id does not.
+        for (bytes, id) in scratch.chunks_exact_mut(size_of::<u32>()).zip(ids) {
+            bytes.copy_from_slice(&id.to_le_bytes());
         }
         let media = self.media.get(block).map_or(&[][..], Vec::as_slice);
         append_sorted(media, scratch);
@@ -263,8 +265,7 @@ impl TokenBlocks<'_> {
 
 /// Appends media hashes in ascending order, so that the order of arrival does not matter.
 fn append_sorted(media: &[u64], scratch: &mut Vec<u8>) {
-    if let [one] = media {
-        scratch.extend_from_slice(&one.to_le_bytes());
+    if media.is_empty() {
         return;
     }
     let mut sorted = media.to_vec();

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use flate2::read::GzDecoder;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use warmpath_core::block::{Chain, Seed, hash_content};
 use warmpath_core::load::{Begun, LoadLedger, Noted, Shared};
 use warmpath_core::score::kv::{KvConfig, KvCost, KvLoad, KvRow, KvTurn, Prefill, Role};
@@ -29,7 +30,7 @@ enum Line {
 
 /// index, arrival ms, prompt tokens, candidates, chosen, first token ms, last token ms, reused tokens
 #[derive(Deserialize)]
-struct Decision(u64, f64, u32, Vec<Candidate>, u32, f64, f64, u32);
+struct Decision(u64, f64, u32, Vec<Candidate>, u32, f64, f64, IgnoredAny);
 
 /// worker, overlap blocks, prefill tokens, decode blocks, requests, cost
 #[derive(Deserialize)]

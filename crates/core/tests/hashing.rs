@@ -49,8 +49,11 @@ struct MediaBlocksRow {
     bs: NonZeroU32,
     n: u32,
     objects: Vec<ObjectRow>,
-    blocks: Vec<Option<Vec<(String, Vec<(u32, u32)>)>>>,
+    blocks: Vec<Option<Vec<BlockMediaRow>>>,
 }
+
+/// An object's hash and its spans within the block.
+type BlockMediaRow = (String, Vec<(u32, u32)>);
 
 #[derive(Deserialize)]
 struct ObjectRow {

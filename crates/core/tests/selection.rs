@@ -141,7 +141,6 @@ fn close(a: f64, b: f64) -> bool {
 
 fn outcome(case: &Case, cost: &KvCost, eligible: &[&Row], first: &Row) -> Outcome {
     let raw = |row: &Row| row.kv.cached_blocks() * f64::from(case.bs);
-    let load = first.kv.load.unwrap_or_default();
     Outcome {
         first: first.rank,
         blocks: case.isl.div_ceil(case.bs),
@@ -149,7 +148,7 @@ fn outcome(case: &Case, cost: &KvCost, eligible: &[&Row], first: &Row) -> Outcom
         cached: cost.cached_tokens(&first.kv),
         raw: raw(first),
         max_raw: eligible.iter().map(|r| raw(r)).fold(0.0, f64::max),
-        decode_blocks: load.decode_blocks + load.additional_blocks + 1.0,
+        decode_blocks: cost.projected_blocks(&first.kv),
     }
 }
 

@@ -161,9 +161,7 @@ impl Group {
     pub(crate) fn options(&self) -> GroupOptions {
         let mut options = GroupOptions::default();
         set(&mut options.block_tokens, self.block_tokens);
-        if let Some(ttl) = self.ttl_ms {
-            options.ttl = (ttl > 0).then(|| Micros::from_millis(ttl));
-        }
+        options.ttl = self.ttl_ms.map(Micros::from_millis);
         options
     }
 }

@@ -76,3 +76,32 @@ impl Passthrough {
         Vec::new()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::admission::{Admission, Begin, Kind, Release};
+    use crate::{Micros, ProgramId, ReservationId, WorkerId};
+
+    #[test]
+    fn everything_goes_at_once_to_its_pin_or_anywhere() {
+        let (mut admission, mut out) = (Admission::none(), Vec::new());
+        admission.set_workers(Micros(0), &[(WorkerId(0), Some(0))]);
+        for (n, pin) in [(1, None), (2, Some(WorkerId(7)))] {
+            let begin = Begin {
+                ticket: ReservationId(n),
+                program: ProgramId(1),
+                prompt_tokens: u32::MAX,
+                kind: Kind::Turn,
+                pin,
+            };
+            admission.begin(Micros(0), begin, &mut out);
+        }
+        let released = [(1, None), (2, Some(WorkerId(7)))].map(|(n, worker)| Release {
+            ticket: ReservationId(n),
+            worker,
+        });
+        assert_eq!(out, released);
+        assert_eq!(admission.waiting(), 0);
+        assert_eq!(admission.next_wake(), None);
+    }
+}

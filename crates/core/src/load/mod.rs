@@ -64,7 +64,8 @@ struct Use {
 #[derive(Clone, Debug)]
 struct Held {
     worker: WorkerId,
-    prefill_tokens: u32,
+    /// Tokens still to be computed; absent once there was a first token.
+    prefill_tokens: Option<u32>,
     hashes: Vec<u64>,
 }
 
@@ -135,7 +136,7 @@ impl LoadLedger {
         load.requests += 1;
         vacant.insert(Held {
             worker,
-            prefill_tokens: uncached_tokens,
+            prefill_tokens: Some(uncached_tokens),
             hashes,
         });
         Begun::Entered
@@ -147,15 +148,13 @@ impl LoadLedger {
             return Noted::Unknown;
         };
         let worker = held.worker;
-        match std::mem::take(&mut held.prefill_tokens) {
-            0 => Noted::Already(worker),
-            tokens => {
-                if let Some(Some(load)) = self.workers.get_mut(worker.index()) {
-                    load.prefill_tokens -= u64::from(tokens);
-                }
-                Noted::Done(worker)
-            }
+        let Some(tokens) = held.prefill_tokens.take() else {
+            return Noted::Already(worker);
+        };
+        if let Some(Some(load)) = self.workers.get_mut(worker.index()) {
+            load.prefill_tokens -= u64::from(tokens);
         }
+        Noted::Done(worker)
     }
 
     /// The turn is over, however it ended.
@@ -164,7 +163,7 @@ impl LoadLedger {
             return Noted::Unknown;
         };
         if let Some(Some(load)) = self.workers.get_mut(held.worker.index()) {
-            load.prefill_tokens -= u64::from(held.prefill_tokens);
+            load.prefill_tokens -= u64::from(held.prefill_tokens.unwrap_or(0));
             load.requests -= 1;
             for &hash in &held.hashes {
                 load.block_tokens -= leave(&mut self.blocks, hash, held.worker);

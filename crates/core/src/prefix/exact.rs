@@ -7,7 +7,7 @@
 //! will say when they go.
 use super::place::Trust;
 use super::tree::{NodeId, Tree};
-use super::{Anomalies, PrefixIndex};
+use super::{Anomalies, PrefixIndex, Seat};
 use crate::PlaceId;
 
 /// One block that an engine has stored.
@@ -36,15 +36,20 @@ impl PrefixIndex {
             }
         }
         self.uses += 1;
-        let mut stored = 0;
+        let mut path = std::mem::take(&mut self.path);
+        path.clear();
         for block in blocks {
             let Some(node) = seat(&mut self.tree, above, *block, &mut self.anomalies) else {
                 break;
             };
-            self.hold_exact(place, node);
+            path.extend(self.hold_exact(place, node));
             above = Some(node);
-            stored += 1;
         }
+        for seat in path.iter().rev() {
+            self.tree.touch(seat.node, self.uses);
+        }
+        let stored = path.len();
+        self.path = path;
         self.enforce_bound();
         stored
     }
@@ -79,22 +84,30 @@ impl PrefixIndex {
         if let Some(known) = self.place_mut(place) {
             known.shrink();
         }
-        self.tree.shrink();
+        if let Some(moves) = self.tree.compact() {
+            for known in self.places.iter_mut().flatten() {
+                known.rename(|node| moves.of(node));
+            }
+        }
     }
 
-    fn hold_exact(&mut self, place: PlaceId, node: NodeId) {
-        self.tree.touch(node, self.uses);
-        let Some(known) = self.places.get_mut(place.index()).and_then(Option::as_mut) else {
-            return;
-        };
-        match self.tree.holder(node, place.0) {
+    fn hold_exact(&mut self, place: PlaceId, node: NodeId) -> Option<Seat> {
+        let known = self.places.get_mut(place.index())?.as_mut()?;
+        let slot = match self.tree.holder(node, place.0) {
             None => {
                 let slot = known.add(node, Trust::Exact, self.tree.tokens(node));
                 self.tree.hold(node, place.0, slot);
+                slot
             }
-            Some(h) if known.slot(h.slot).trust == Trust::Exact => self.anomalies.duplicate += 1,
-            Some(h) => known.promote(h.slot),
-        }
+            Some(holder) => {
+                match known.slot(holder.slot).trust {
+                    Trust::Exact => self.anomalies.duplicate += 1,
+                    Trust::Predicted => known.promote(holder.slot),
+                }
+                holder.slot
+            }
+        };
+        Some(Seat { node, slot })
     }
 }
 
@@ -105,7 +118,7 @@ pub(super) fn seat(
     block: StoredBlock,
     anomalies: &mut Anomalies,
 ) -> Option<NodeId> {
-    let Some(node) = tree.find(block.hash) else {
+    let Some(node) = tree.find_below(above, block.hash) else {
         return Some(tree.insert(block.hash, above, block.tokens));
     };
     if tree.parent(node) == above {

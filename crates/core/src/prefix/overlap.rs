@@ -18,9 +18,9 @@ pub struct Step<'a> {
     places: &'a [u32],
 }
 
-impl Step<'_> {
+impl<'a> Step<'a> {
     /// The places that stop here, ascending.
-    pub fn places(&self) -> impl ExactSizeIterator<Item = PlaceId> {
+    pub fn places(&self) -> impl ExactSizeIterator<Item = PlaceId> + use<'a> {
         self.places.iter().map(|&p| PlaceId(p))
     }
 }

@@ -171,6 +171,17 @@ impl Place {
         }
     }
 
+    /// Nodes have new names. Free slots name nodes that are gone, so only the living are asked for.
+    pub(super) fn rename(&mut self, name: impl Fn(NodeId) -> NodeId) {
+        for start in [self.predicted.oldest, self.exact.oldest] {
+            let mut next = start;
+            while let Some(slot) = self.slots.get_mut(next as usize) {
+                slot.node = name(slot.node);
+                next = slot.younger;
+            }
+        }
+    }
+
     /// Gives the memory of an emptied place back.
     pub(super) fn shrink(&mut self) {
         debug_assert_eq!((self.blocks(), self.tokens), (0, 0));

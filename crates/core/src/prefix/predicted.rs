@@ -8,8 +8,9 @@
 use std::cmp::Reverse;
 
 use super::exact::{StoredBlock, seat};
-use super::place::Trust;
-use super::{Coverage, PrefixIndex};
+use super::place::{Place, Slot, Trust};
+use super::tree::NodeId;
+use super::{Coverage, PrefixIndex, Seat};
 use crate::block::Chain;
 use crate::{Micros, PlaceId};
 
@@ -41,8 +42,9 @@ impl PrefixIndex {
         let Some(known) = self.place(place) else {
             return;
         };
+        let mut node = None;
         for (&hash, &end) in chain.hashes().iter().zip(chain.ends()) {
-            let node = self.tree.find(hash);
+            node = self.tree.find_below(node, hash);
             let Some(holder) = node.and_then(|n| self.tree.holder(n, place.0)) else {
                 return;
             };
@@ -68,48 +70,51 @@ impl PrefixIndex {
             return 0;
         }
         self.uses += 1;
+        let before = self.place(place).map_or(0, Place::blocks);
         let mut path = std::mem::take(&mut self.path);
         path.clear();
         for (i, &hash) in chain.hashes().iter().enumerate() {
             let tokens = chain.block_tokens(i);
             let block = StoredBlock { hash, tokens };
-            let above = path.last().copied();
-            match seat(&mut self.tree, above, block, &mut self.anomalies) {
-                Some(node) => path.push(node),
-                None => break,
-            }
+            let above = path.last().map(|seat: &Seat| seat.node);
+            let Some(node) = seat(&mut self.tree, above, block, &mut self.anomalies) else {
+                break;
+            };
+            path.extend(self.hold_predicted(place, node));
         }
-        let added = self.leave_behind(place, &path);
+        self.use_path(place, &path);
         self.path = path;
+        let added = self.place(place).map_or(0, Place::blocks) - before;
         self.arm(place);
         self.enforce_capacity(place);
         self.enforce_bound();
         added
     }
 
-    /// Root to leaf to hold (a child is rooted through its parent), leaf to root to link (an ancestor
-    /// must be younger).
-    fn leave_behind(&mut self, place: PlaceId, path: &[u32]) -> usize {
-        let Some(known) = self.places.get_mut(place.index()).and_then(Option::as_mut) else {
-            return 0;
-        };
-        let mut added = 0;
-        for &node in path {
-            if self.tree.holder(node, place.0).is_none() {
+    fn hold_predicted(&mut self, place: PlaceId, node: NodeId) -> Option<Seat> {
+        let known = self.places.get_mut(place.index())?.as_mut()?;
+        let slot = match self.tree.holder(node, place.0) {
+            Some(holder) => holder.slot,
+            None => {
                 let slot = known.add(node, Trust::Predicted, self.tree.tokens(node));
                 self.tree.hold(node, place.0, slot);
-                added += 1;
+                slot
             }
-        }
-        for &node in path.iter().rev() {
+        };
+        Some(Seat { node, slot })
+    }
+
+    /// Leaf to root, so that an ancestor is younger than what hangs below it.
+    fn use_path(&mut self, place: PlaceId, path: &[Seat]) {
+        let Some(known) = self.places.get_mut(place.index()).and_then(Option::as_mut) else {
+            return;
+        };
+        for &Seat { node, slot } in path.iter().rev() {
             self.tree.touch(node, self.uses);
-            if let Some(holder) = self.tree.holder(node, place.0)
-                && known.slot(holder.slot).trust == Trust::Predicted
-            {
-                known.touch(holder.slot, self.uses, self.now);
+            if known.slot(slot).trust == Trust::Predicted {
+                known.touch(slot, self.uses, self.now);
             }
         }
-        added
     }
 
     /// The engine says that `reported` tokens of `chain` were cached when the turn came that
@@ -196,7 +201,7 @@ impl PrefixIndex {
         }
     }
 
-    fn oldest_if(&self, place: PlaceId, gone: impl Fn(&super::place::Slot) -> bool) -> Option<u32> {
+    fn oldest_if(&self, place: PlaceId, gone: impl Fn(&Slot) -> bool) -> Option<u32> {
         let (index, slot) = self.place(place)?.oldest_predicted()?;
         gone(&slot).then_some(index)
     }

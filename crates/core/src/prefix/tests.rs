@@ -1,1 +1,56 @@
-//! x
+//! The index against a naive one: a map per place from paths to what is known of them.
+//!
+//! One file an operation: `feeds` (both feeds in any order), `predictions`, `events`.
+use std::num::NonZeroU32;
+
+use super::*;
+use crate::block::{Seed, hash_tokens};
+
+mod events;
+mod feeds;
+mod predictions;
+
+const BLOCK: NonZeroU32 = NonZeroU32::new(10).unwrap();
+
+/// The chain of a path of ids, ten tokens a block.
+fn chain(path: &[u32]) -> Chain {
+    let ids: Vec<u32> = path.iter().flat_map(|&id| [id; 10]).collect();
+    let mut chain = Chain::new();
+    hash_tokens(&ids, BLOCK, Seed::default(), &mut chain);
+    chain
+}
+
+fn hash(path: &[u32]) -> u64 {
+    let chain = chain(path);
+    *chain.hashes().last().expect("a path of at least one block")
+}
+
+fn stored(path: &[u32]) -> StoredBlock {
+    StoredBlock {
+        hash: hash(path),
+        tokens: 10,
+    }
+}
+
+fn stored_all(path: &[u32]) -> Vec<StoredBlock> {
+    (1..=path.len()).map(|n| stored(&path[..n])).collect()
+}
+
+fn index_of(places: u32, options: PlaceOptions) -> PrefixIndex {
+    let mut index = PrefixIndex::new(1_000_000);
+    for worker in 0..places {
+        let place = index.add_place(WorkerId(worker), 0, Tier::Device, options);
+        assert_eq!(place, Ok(PlaceId(worker)));
+    }
+    index
+}
+
+fn blocks_at(index: &PrefixIndex, place: u32, path: &[u32]) -> u32 {
+    let mut overlap = Overlap::new();
+    index.find(&chain(path), &mut overlap);
+    overlap.blocks_at(PlaceId(place))
+}
+
+fn blocks_total(index: &PrefixIndex) -> usize {
+    index.stats().blocks
+}

@@ -16,6 +16,8 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use hashbrown::HashMap;
 
+mod compact;
+
 /// A node's index in the arena; valid until that node is freed.
 pub(super) type NodeId = u32;
 
@@ -72,7 +74,7 @@ pub(super) struct Tree {
     nodes: Vec<Node>,
     free: Vec<NodeId>,
     by_hash: ByHash<NodeId>,
-    /// Childless nodes, least recently used first.
+    /// Childless nodes that were used at all, least recently used first.
     leaves: BTreeSet<(u64, NodeId)>,
     /// For each place, how many blocks it holds without being rooted there.
     stranded: Vec<u32>,
@@ -88,8 +90,14 @@ impl Tree {
         self.by_hash.get(&hash).copied()
     }
 
-    pub(super) fn hash(&self, node: NodeId) -> u64 {
-        self.nodes[node as usize].hash
+    /// The node of `hash`, looked for first where a conversation's next block usually is: a path is
+    /// laid down in one go, so the neighbour in the arena costs no look-up in a table of all blocks.
+    pub(super) fn find_below(&self, above: Option<NodeId>, hash: u64) -> Option<NodeId> {
+        let child = above.and_then(|node| self.nodes[node as usize].first_child);
+        match child {
+            Some(child) if self.nodes[child as usize].hash == hash => Some(child),
+            _ => self.find(hash),
+        }
     }
 
     pub(super) fn parent(&self, node: NodeId) -> Option<NodeId> {
@@ -115,7 +123,8 @@ impl Tree {
         Some(self.nodes[node as usize].holders[index])
     }
 
-    /// Adds a node below `parent`. Until somebody holds it, [`Tree::prune`] would free it.
+    /// Adds a node below `parent`. Until somebody holds it, [`Tree::prune`] would free it; until it is
+    /// touched, it is not among the leaves, so that a long new path enters there once.
     pub(super) fn insert(&mut self, hash: u64, parent: Option<NodeId>, tokens: u32) -> NodeId {
         let node = Node {
             hash,
@@ -134,11 +143,11 @@ impl Tree {
             self.nodes[next as usize].previous_sibling = Some(id);
         }
         if let Some(p) = parent {
-            let used = self.nodes[p as usize].used;
-            self.leaves.remove(&(used, p));
-            self.nodes[p as usize].first_child = Some(id);
+            let above = &mut self.nodes[p as usize];
+            if above.first_child.replace(id).is_none() && above.used > 0 {
+                self.leaves.remove(&(above.used, p));
+            }
         }
-        self.leaves.insert((0, id));
         self.by_hash.insert(hash, id);
         id
     }
@@ -156,12 +165,14 @@ impl Tree {
         }
     }
 
-    /// Says when the node was last used; `used` only grows.
+    /// Says when the node was last used; `used` only grows and starts at 1.
     pub(super) fn touch(&mut self, node: NodeId, used: u64) {
         let at = &mut self.nodes[node as usize];
         let before = std::mem::replace(&mut at.used, used);
         if at.first_child.is_none() {
-            self.leaves.remove(&(before, node));
+            if before > 0 {
+                self.leaves.remove(&(before, node));
+            }
             self.leaves.insert((used, node));
         }
     }
@@ -319,13 +330,6 @@ impl Tree {
         at.first_child = next;
         if next.is_none() {
             self.leaves.insert((at.used, parent));
-        }
-    }
-
-    /// Gives memory back once little is left of what there was.
-    pub(super) fn shrink(&mut self) {
-        if self.by_hash.is_empty() {
-            *self = Self::default();
         }
     }
 

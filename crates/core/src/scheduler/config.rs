@@ -73,13 +73,17 @@ impl Default for Limits {
     }
 }
 
+/// How long a cache of unknown size is believed to keep a prompt: the shortest lifetime that hosted
+/// providers name.
+pub const UNKNOWN_TTL: Micros = Micros::from_secs(300);
+
 /// Workers that can serve the same model.
 #[derive(Clone, Copy, Debug)]
 pub struct GroupOptions {
     /// Tokens in a block, and in a unit of cost. At least 1.
     pub block_tokens: u32,
-    /// How long a decision of the router's own is taken as evidence of a warm cache; `None` for
-    /// as long as the worker has room.
+    /// How long a decision of the router's own is taken as evidence of a warm cache. `None` takes
+    /// what fits the worker: while it has room where its capacity is known, else [`UNKNOWN_TTL`].
     pub ttl: Option<Micros>,
 }
 
@@ -87,7 +91,7 @@ impl Default for GroupOptions {
     fn default() -> Self {
         Self {
             block_tokens: 64,
-            ttl: Some(Micros::from_secs(300)),
+            ttl: None,
         }
     }
 }

@@ -16,7 +16,7 @@ mod turn;
 
 use std::collections::VecDeque;
 
-pub use config::{AdmissionConfig, Config, GroupOptions, Limits, WorkerOptions};
+pub use config::{AdmissionConfig, Config, GroupOptions, Limits, UNKNOWN_TTL, WorkerOptions};
 pub use place::{derived_name, recompute};
 pub use settle::Found;
 pub use topology::{Health, Target, Topology, Worker};
@@ -149,7 +149,8 @@ impl Scheduler {
             .topology
             .groups
             .get(options.group.index())
-            .and_then(|group| group.ttl);
+            .and_then(|group| group.ttl)
+            .or(options.capacity_tokens.is_none().then_some(UNKNOWN_TTL));
         let prefix = &mut self.prefix;
         let id = self.topology.add_worker(worker, |id| {
             let place = PlaceOptions {

@@ -10,7 +10,8 @@ use crate::id::{GroupId, Micros, ReservationId, TargetId, WorkerId};
 use crate::load::{LoadLedger, Shared};
 use crate::prefix::{self, Overlap, PrefixIndex};
 use crate::receipt::{
-    AdmissionNote, Candidate, Ending, MAX_CANDIDATES, PromptNote, Receipt, Trust, Volatile,
+    AdmissionNote, Candidate, Ending, MAX_CANDIDATES, PromptNote, Receipt, Reported, Trust,
+    Volatile,
 };
 use crate::score::kv::{KvConfig, KvCost, KvLoad, KvRow, KvTurn, Prefill, Role};
 use crate::score::softmax::{self, Temperature};
@@ -423,12 +424,42 @@ impl Scheduler {
     }
 
     /// Holds the engine's count of cached tokens against what was predicted.
-    pub(super) fn correct_prediction(&mut self, turn: &Reservation, worker: WorkerId, cached: u32) {
-        if let Ok(known) = self.topology.worker(worker) {
-            self.prefix
-                .correct(known.place, &turn.chain, cached, &turn.coverage);
+    pub(super) fn correct_prediction(
+        &mut self,
+        turn: &Reservation,
+        worker: WorkerId,
+        reported: &Reported,
+    ) {
+        let Ok(known) = self.topology.worker(worker) else {
+            return;
+        };
+        let Some(cached) = in_estimated_tokens(turn, reported) else {
+            return;
+        };
+        if turn.text_bytes > 0 && cached.saturating_add(slack(turn)) >= turn.coverage.tokens() {
+            return;
         }
+        self.prefix
+            .correct(known.place, &turn.chain, cached, &turn.coverage);
     }
+}
+
+/// The engine's cached tokens as positions in the turn's chain, whose lengths are estimates when the
+/// prompt came as text: scaled by what the whole prompt turned out to be. `None` when that is unknown.
+fn in_estimated_tokens(turn: &Reservation, reported: &Reported) -> Option<u32> {
+    let cached = reported.cached_tokens?;
+    if turn.text_bytes == 0 {
+        return Some(cached);
+    }
+    let real = u64::from(reported.prompt_tokens.filter(|&n| n > 0)?);
+    let scaled = u64::from(cached) * u64::from(turn.chain.tokens()) / real;
+    Some(u32::try_from(scaled).unwrap_or(u32::MAX))
+}
+
+/// How far an estimated position may be off before a shortfall means something: prose and code of
+/// one prompt differ by about an eighth in tokens per byte.
+fn slack(turn: &Reservation) -> u32 {
+    (turn.coverage.tokens() / 8).max(512)
 }
 
 /// Copies the rows, or the cheapest of them with the chosen one; returns where the chosen one is.

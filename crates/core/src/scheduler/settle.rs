@@ -261,8 +261,8 @@ impl Scheduler {
             .topology
             .worker(worker)
             .is_ok_and(|worker| worker.health != Health::Removed);
-        if let Some(cached) = reported.cached_tokens.filter(|_| is_known) {
-            self.correct_prediction(turn, worker, cached);
+        if is_known {
+            self.correct_prediction(turn, worker, &reported);
         }
     }
 

@@ -58,3 +58,32 @@ impl Eligibility<'_> {
         self.allowed.is_none_or(|allowed| allowed.contains(&worker))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn filters_add_up_and_a_pin_has_no_preference() {
+        let (zone, gpu) = (LabelId(1), LabelId(2));
+        let allowed = [WorkerId(1), WorkerId(2)];
+        let mut asks = Eligibility {
+            allowed: Some(&allowed),
+            required: &[zone],
+            preferred: &[(zone, 0.5), (gpu, 0.25)],
+            pin: None,
+        };
+        assert!(asks.admits(WorkerId(1), 0, &[zone]));
+        assert!(!asks.admits(WorkerId(1), 0, &[gpu]));
+        assert!(!asks.admits(WorkerId(3), 0, &[zone]));
+        assert_eq!(asks.preference(&[gpu, zone]), 0.75);
+        asks.pin = Some((WorkerId(2), 1));
+        assert!(asks.admits(WorkerId(2), 1, &[zone]) && !asks.admits(WorkerId(2), 0, &[zone]));
+        assert_eq!((asks.preference(&[zone]), asks.validate()), (0.0, Ok(())));
+        asks.pin = Some((WorkerId(3), 0));
+        assert_eq!(
+            asks.validate().map_err(|e| e.code()),
+            Err("INVALID_ARGUMENT")
+        );
+    }
+}

@@ -209,14 +209,24 @@ impl<'a> KvCost<'a> {
     pub fn overlap(&self, row: &KvRow) -> f64 {
         row.device
             + self.config.host_credit * row.host
-            + self.config.disk_credit * row.disk
-            + self.config.disk_credit * row.external
+            + self.config.disk_credit * (row.disk + row.external)
     }
 
     /// The overlap in tokens, to the nearest.
     #[must_use]
     pub fn cached_tokens(&self, row: &KvRow) -> f64 {
         libm::round(self.overlap(row) * self.block())
+    }
+
+    /// Blocks in use there with this turn, its partial last block included.
+    #[must_use]
+    pub fn projected_blocks(&self, row: &KvRow) -> f64 {
+        let load = row.load.unwrap_or_default();
+        let tail = match self.turn.prompt_tokens % self.turn.block_tokens {
+            0 => 0.0,
+            _ => 1.0,
+        };
+        load.decode_blocks + load.additional_blocks + tail
     }
 
     fn credit(&self, row: &KvRow) -> f64 {
@@ -275,5 +285,33 @@ impl<'a> KvCost<'a> {
         self.turn.role == Role::Decode
             && self.turn.prefill == Prefill::Untracked
             && self.config.overlap_credit > 0.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_weight_out_of_range_is_named_with_its_range() {
+        assert_eq!(KvConfig::default().validate(), Ok(()));
+        let refused = |config: KvConfig| {
+            let error = config.validate().expect_err("out of range");
+            (error.code(), error.to_string())
+        };
+        let host = KvConfig {
+            host_credit: 1.5,
+            ..KvConfig::default()
+        };
+        let said = "host_credit is 1.5; it must be [0, 1]".to_owned();
+        assert_eq!(refused(host), ("INVALID_ARGUMENT", said));
+        for bad in [-0.1, f64::NAN, f64::INFINITY] {
+            let decay = KvConfig {
+                credit_decay: bad,
+                ..KvConfig::default()
+            };
+            let said = format!("credit_decay is {bad}; it must be at least 0 and finite");
+            assert_eq!(refused(decay).1, said);
+        }
     }
 }

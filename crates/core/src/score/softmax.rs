@@ -54,3 +54,29 @@ pub fn pick(probabilities: &[f64], draw: f64) -> Option<usize> {
     });
     reached.or_else(|| probabilities.len().checked_sub(1))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_temperature_is_finite_and_above_zero() {
+        for bad in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            let refused = Temperature::new(bad).map_err(|e| e.code());
+            assert_eq!(refused, Err("INVALID_ARGUMENT"));
+        }
+    }
+
+    #[test]
+    fn costs_without_a_finite_range_are_equally_likely() {
+        let temperature = Temperature::new(1.0).expect("above zero");
+        let mut out = Vec::new();
+        for costs in [[3.0, 3.0], [f64::NAN, 1.0], [f64::INFINITY, 1.0]] {
+            probabilities(&costs, temperature, &mut out);
+            assert_eq!(out, [0.5, 0.5]);
+        }
+        probabilities(&[], temperature, &mut out);
+        assert_eq!((out.len(), pick(&out, 0.5)), (0, None));
+        assert_eq!(pick(&[0.5, 0.4], 0.95), Some(1));
+    }
+}

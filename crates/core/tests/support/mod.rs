@@ -7,7 +7,7 @@ use flate2::read::GzDecoder;
 use serde::de::DeserializeOwned;
 
 /// The rows of `__test__/fixtures/golden/{name}.jsonl.gz`.
-pub fn golden<T: DeserializeOwned>(name: &str) -> Vec<T> {
+pub(crate) fn golden<T: DeserializeOwned>(name: &str) -> Vec<T> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../__test__/fixtures/golden")
         .join(format!("{name}.jsonl.gz"));

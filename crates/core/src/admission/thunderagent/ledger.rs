@@ -51,10 +51,8 @@ impl Worker {
 pub(super) struct Ledger {
     workers: BTreeMap<WorkerId, Worker>,
     live: usize,
-    /// The live set was touched since the last look.
-    touched: bool,
-    /// The live set at the last look, ascending.
-    seen: Vec<WorkerId>,
+    /// The live set has changed since the last look, even if it has changed back.
+    changed: bool,
     over: BTreeSet<WorkerId>,
 }
 
@@ -118,7 +116,7 @@ impl Ledger {
         if !worker.live {
             worker.live = true;
             self.live += 1;
-            self.touched = true;
+            self.changed = true;
         }
         self.settle(id);
     }
@@ -131,7 +129,7 @@ impl Ledger {
         if worker.live {
             worker.live = false;
             self.live -= 1;
-            self.touched = true;
+            self.changed = true;
         }
         self.settle(id);
     }
@@ -141,25 +139,20 @@ impl Ledger {
         live.map(|(&id, _)| id)
     }
 
-    /// Looks at the live set: when it differs from that of the last look, the programs on workers
-    /// outside it. An empty set is taken for a gap in discovery and not looked at.
+    /// When the live set has changed since the last look: the programs on workers outside it. An
+    /// empty set is taken for a gap in discovery and not looked at.
     pub(super) fn look(&mut self) -> Vec<ProgramId> {
         if !self.wants_look() {
             return Vec::new();
         }
-        self.touched = false;
-        let live: Vec<WorkerId> = self.live().collect();
-        if live == self.seen {
-            return Vec::new();
-        }
-        self.seen = live;
+        self.changed = false;
         let lost = self.workers.values().filter(|worker| !worker.live);
         lost.flat_map(Worker::members).collect()
     }
 
-    /// Whether [`Self::look`] has anything to compare.
+    /// Whether [`Self::look`] has anything to do.
     pub(super) fn wants_look(&self) -> bool {
-        self.touched && self.live > 0
+        self.changed && self.live > 0
     }
 
     /// Nobody has said which workers there are, or all are gone.
@@ -167,8 +160,9 @@ impl Ledger {
         self.live == 0
     }
 
-    pub(super) fn is_live(&self, id: WorkerId) -> bool {
-        self.workers.get(&id).is_some_and(|worker| worker.live)
+    /// Whether a worker is live; in a gap of discovery, every worker may be.
+    pub(super) fn may_serve(&self, id: WorkerId) -> bool {
+        self.is_blind() || self.workers.get(&id).is_some_and(|worker| worker.live)
     }
 
     pub(super) fn used(&self, id: WorkerId) -> u64 {

@@ -18,23 +18,29 @@
 //!   until the live set changes again; sums lag behind progress until the next call that renews.
 //!
 //! Where no recorded run decides: a cancelled turn does not put its program back on a worker that
-//! has died; an empty live set keeps programs where they are and lets new ones through unplaced.
+//! has died; a live set that changes and changes back counts as a change; an empty one keeps
+//! programs where they are and lets new ones through unplaced.
 //!
 //! Each call is O(log programs), plus O(workers) when a program needs a new place; a tick is
 //! O(workers + what it changes). See [`super`] for what is trusted.
 mod config;
 mod ledger;
 mod program;
+#[cfg(test)]
+mod proptests;
 mod query;
 mod table;
 #[cfg(test)]
 mod tests;
 mod tick;
+mod turn;
+mod wake;
 
-use super::{Begin, Kind, ProgramState, Release};
+use super::{Begin, Kind, Release};
 use crate::{Micros, ProgramId, ReservationId, Result, WorkerId};
-use program::{Gate, Program, Turn, Undo};
+use program::{Gate, Turn, Undo};
 use table::Table;
+use wake::Wake;
 
 pub use config::ThunderAgentConfig;
 
@@ -64,11 +70,16 @@ pub struct Counters {
 #[derive(Debug)]
 pub struct ThunderAgent {
     table: Table,
-    /// The latest time seen.
-    clock: Micros,
-    /// The next tick, a multiple of the interval.
-    due: Micros,
+    wake: Wake,
     counters: Counters,
+}
+
+/// One call at work: all that it may change, and where releases go.
+struct Step<'a> {
+    table: &'a mut Table,
+    counters: &'a mut Counters,
+    now: Micros,
+    out: &'a mut Vec<Release>,
 }
 
 impl ThunderAgent {
@@ -79,14 +90,27 @@ impl ThunderAgent {
     pub fn new(config: ThunderAgentConfig) -> Result<Self> {
         config.validate()?;
         Ok(Self {
-            clock: Micros(0),
-            due: config.interval,
+            wake: Wake::new(config.interval),
             table: Table::new(config),
             counters: Counters::default(),
         })
     }
 
-    /// See [`Admission::begin`](super::Admission::begin). The live set is compared here.
+    /// Notes the time; time never goes back.
+    fn observe(&mut self, now: Micros) {
+        self.wake.observe(now, &self.table);
+    }
+
+    fn step<'a>(&'a mut self, out: &'a mut Vec<Release>) -> Step<'a> {
+        Step {
+            table: &mut self.table,
+            counters: &mut self.counters,
+            now: self.wake.clock(),
+            out,
+        }
+    }
+
+    /// See [`Admission::begin`](super::Admission::begin). Lost workers are noticed here.
     pub fn begin(&mut self, now: Micros, begin: Begin, out: &mut Vec<Release>) {
         self.observe(now);
         self.table.look();
@@ -104,7 +128,7 @@ impl ThunderAgent {
         }
         let gate = Gate::Held;
         if self.table.enqueue(Turn { begin, gate }) {
-            self.start(begin, out);
+            self.step(out).start(begin);
         }
     }
 
@@ -118,89 +142,12 @@ impl ThunderAgent {
         true
     }
 
-    /// The first turn of a lane becomes its current one.
-    fn start(&mut self, turn: Begin, out: &mut Vec<Release>) {
-        let Begin {
-            ticket,
-            program: id,
-            pin,
-            ..
-        } = turn;
-        let known = self.table.program(id).map(|program| program.state);
-        if turn.kind == Kind::Final {
-            let worker = pin.or(known.and_then(|state| state.worker));
-            self.table.forget(id);
-            return self.table.release(ticket, worker, out);
-        }
-        match known {
-            None => {
-                self.table.create(id, Program::new(turn.prompt_tokens));
-                if self.table.orders.resume.is_empty() {
-                    self.place(turn, out);
-                } else {
-                    self.hold(id);
-                }
-            }
-            Some(state) => {
-                self.table.edit(id, |p| p.step(turn.prompt_tokens));
-                if state.standing == super::Standing::Paused {
-                    self.hold(id);
-                } else if self.may_stay(state.worker, pin) {
-                    self.table.release(ticket, state.worker, out);
-                } else {
-                    self.place(turn, out);
-                }
-            }
-        }
-    }
-
-    /// Whether an active program's next turn goes where the last one went, whatever the load.
-    fn may_stay(&self, worker: Option<WorkerId>, pin: Option<WorkerId>) -> bool {
-        let ledger = &self.table.orders.ledger;
-        worker.is_some_and(|w| {
-            (ledger.is_live(w) || ledger.is_blind()) && pin.is_none_or(|pin| pin == w)
-        })
-    }
-
-    /// Finds an active program a worker within its whole capacity, or pauses it.
-    fn place(&mut self, turn: Begin, out: &mut Vec<Release>) {
-        let id = turn.program;
-        self.table.edit(id, |p| p.state.worker = None);
-        let need = self.need(id);
-        let ledger = &self.table.orders.ledger;
-        let worker = ledger.place(need, turn.pin);
-        if worker.is_none() && !ledger.is_blind() {
-            return self.hold(id);
-        }
-        let worker = worker.or(turn.pin);
-        self.table.edit(id, |p| p.state.worker = worker);
-        self.table.release(turn.ticket, worker, out);
-    }
-
-    /// The room a program asks for: its context, unweighted, and the buffer.
-    fn need(&self, id: ProgramId) -> u64 {
-        let tokens = self.table.program(id).map_or(0, |p| p.charged);
-        u64::from(tokens) + u64::from(self.table.config.buffer_tokens)
-    }
-
-    /// A program waits, paused, with its current turn.
-    fn hold(&mut self, id: ProgramId) {
-        let now = self.clock;
-        let paused = &mut self.counters.pauses;
-        self.table.edit(id, |program| {
-            *paused += u64::from(!program.is_paused());
-            program.pause();
-            program.held_since = Some(now);
-        });
-    }
-
-    /// See [`Admission::sent`](super::Admission::sent). Only renews the sums when the turn is not
-    /// its program's current one, is final, or is held.
+    /// See [`Admission::sent`](super::Admission::sent). Only renews the sums when the turn is
+    /// final, held or unknown.
     pub fn sent(&mut self, now: Micros, ticket: ReservationId, worker: WorkerId) {
         self.observe(now);
         self.table.renew();
-        if let Some(turn) = self.running(ticket) {
-            let id = turn.program;
+        if let Some(id) = self.table.running(ticket) {
             self.table.edit(id, |p| p.state.worker = Some(worker));
         }
     }
@@ -208,16 +155,9 @@ impl ThunderAgent {
     /// See [`Admission::progress`](super::Admission::progress). A context never shrinks by it.
     pub fn progress(&mut self, now: Micros, ticket: ReservationId, context_tokens: u32) {
         self.observe(now);
-        if let Some(turn) = self.running(ticket) {
-            self.table.report(turn.program, context_tokens);
+        if let Some(id) = self.table.running(ticket) {
+            self.table.report(id, context_tokens);
         }
-    }
-
-    /// The turn behind `ticket` if it is released, not final, and so its program's current one.
-    fn running(&self, ticket: ReservationId) -> Option<Begin> {
-        let turn = self.table.turn(ticket)?;
-        let runs = turn.gate != Gate::Held && turn.begin.kind == Kind::Turn;
-        runs.then_some(turn.begin)
     }
 
     /// See [`Admission::complete`](super::Admission::complete). The next turn of the program
@@ -229,21 +169,16 @@ impl ThunderAgent {
         context_tokens: Option<u32>,
         out: &mut Vec<Release>,
     ) {
-        let held = self.is_held(ticket);
-        if held {
+        if self.is_held(ticket) {
             return self.cancel(now, ticket, out);
         }
         self.observe(now);
         self.table.renew();
-        if let Some(turn) = self.running(ticket) {
-            let now = self.clock;
-            let paused = &mut self.counters.pauses;
-            self.table.edit(turn.program, |program| {
-                *paused += u64::from(program.state.marked);
-                program.finish(now, context_tokens);
-            });
+        let mut step = self.step(out);
+        if let Some(id) = step.table.running(ticket) {
+            step.finish(id, context_tokens);
         }
-        self.end_turn(ticket, out);
+        step.end_turn(ticket);
     }
 
     /// See [`Admission::cancel`](super::Admission::cancel). A program whose first turn is
@@ -255,44 +190,18 @@ impl ThunderAgent {
             return;
         };
         let id = turn.begin.program;
-        let current = self.table.queue(id).next() == Some(ticket);
-        if !current {
+        if self.table.queue(id).next() != Some(ticket) {
             return self.table.dequeue(ticket);
         }
+        let mut step = self.step(out);
         if turn.begin.kind == Kind::Turn {
-            match self.table.program(id).map(|program| program.undo) {
-                Some(Undo::Restore(state, idle)) => self.restore(id, state, idle),
-                Some(Undo::Forget) => self.table.forget(id),
+            match step.table.program(id).map(|program| program.undo) {
+                Some(Undo::Restore(state, idle)) => step.restore(id, state, idle),
+                Some(Undo::Forget) => step.table.forget(id),
                 Some(Undo::Nothing) | None => {}
             }
         }
-        self.end_turn(ticket, out);
-    }
-
-    /// Puts a program back to before its current turn, but never onto a dead worker.
-    fn restore(&mut self, id: ProgramId, mut state: ProgramState, idle: Option<Micros>) {
-        let ledger = &self.table.orders.ledger;
-        state.worker = state
-            .worker
-            .filter(|&w| ledger.is_live(w) || ledger.is_blind());
-        self.table.edit(id, |program| {
-            program.state = state;
-            program.idle_since = idle;
-            program.held_since = None;
-            program.undo = Undo::Nothing;
-        });
-    }
-
-    /// Takes a current turn away and starts the next of its program.
-    fn end_turn(&mut self, ticket: ReservationId, out: &mut Vec<Release>) {
-        let Some(id) = self.table.turn(ticket).map(|turn| turn.begin.program) else {
-            return;
-        };
-        self.table.dequeue(ticket);
-        match self.table.current(id).map(|turn| turn.begin) {
-            Some(next) => self.start(next, out),
-            None => self.table.tidy(id),
-        }
+        step.end_turn(ticket);
     }
 
     /// See [`Admission::set_workers`](super::Admission::set_workers). Programs on workers that are
@@ -330,5 +239,26 @@ impl ThunderAgent {
     pub fn end_program(&mut self, now: Micros, program: ProgramId) {
         self.observe(now);
         self.table.end(program);
+    }
+
+    /// See [`Admission::advance`](super::Admission::advance). Late or not, at most one tick runs.
+    pub fn advance(&mut self, now: Micros, out: &mut Vec<Release>) {
+        self.observe(now);
+        if self.next_wake().is_some_and(|at| at <= self.wake.clock()) {
+            self.tick(now, out);
+        }
+    }
+
+    /// See [`Admission::next_wake`](super::Admission::next_wake).
+    #[must_use]
+    pub fn next_wake(&self) -> Option<Micros> {
+        self.wake.next(&self.table)
+    }
+
+    /// Runs a tick now, wanted or not.
+    pub fn tick(&mut self, now: Micros, out: &mut Vec<Release>) {
+        self.observe(now);
+        self.step(out).tick();
+        self.wake.ticked();
     }
 }

@@ -10,7 +10,7 @@ use hashbrown::HashMap;
 use super::config::ThunderAgentConfig;
 use super::ledger::Ledger;
 use super::program::{Gate, Lane, Program, ResumeGroup, Turn};
-use crate::admission::{Phase, Release};
+use crate::admission::{Kind, Phase, Release};
 use crate::{Micros, ProgramId, ReservationId, WorkerId};
 
 /// The orders over programs; each program is in those that its record puts it into.
@@ -145,9 +145,24 @@ impl Table {
         self.renew();
     }
 
-    /// Whether a tick would find reports to bring in.
-    pub(super) fn is_stale(&self) -> bool {
-        !self.stale.is_empty()
+    /// Whether a tick could change more than forget idle programs.
+    pub(super) fn is_unsettled(&self) -> bool {
+        let Orders { resume, ledger, .. } = &self.orders;
+        let pressed = !resume.is_empty() || !ledger.over().is_empty();
+        pressed || ledger.wants_look() || !self.stale.is_empty()
+    }
+
+    /// The room a program asks for: its context, unweighted, and the buffer.
+    pub(super) fn need(&self, id: ProgramId) -> u64 {
+        let tokens = self.program(id).map_or(0, |program| program.charged);
+        u64::from(tokens) + u64::from(self.config.buffer_tokens)
+    }
+
+    /// The program of a turn that is released and not final, and so is its current one.
+    pub(super) fn running(&self, ticket: ReservationId) -> Option<ProgramId> {
+        let turn = self.turns.get(&ticket)?;
+        let runs = turn.gate != Gate::Held && turn.begin.kind == Kind::Turn;
+        runs.then_some(turn.begin.program)
     }
 
     /// Appends a turn to its program's lane and says whether it is the current one.

@@ -1,78 +1,32 @@
-//! What happens between calls: programs come back, are forced back, lose room, are forgotten.
+//! What a tick does: programs come back, are forced back, lose room, are forgotten.
 //!
-//! Ticks lie at the multiples of the interval. [`ThunderAgent::advance`] runs one only where it
-//! could change something, which gives the same results as running all of them. Within a tick
-//! programs come back before others are paused, so nobody does both.
+//! Programs come back before others are paused, so that nobody does both in one tick. Knows
+//! nothing of how a turn starts. O(workers + what it changes), and O(acting programs) in a tick
+//! that forces somebody.
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-use super::ThunderAgent;
+use super::Step;
 use super::program::ResumeGroup;
-use crate::admission::Release;
 use crate::{Micros, ProgramId, WorkerId};
 
 /// Rooms of the live workers, most first, then the lowest id.
 type Rooms = BTreeSet<(Reverse<u64>, WorkerId)>;
 
-impl ThunderAgent {
-    /// See [`Admission::advance`](crate::admission::Admission::advance). Late or not, at most one
-    /// tick runs.
-    pub fn advance(&mut self, now: Micros, out: &mut Vec<Release>) {
-        self.observe(now);
-        if self.next_wake().is_some_and(|at| at <= self.clock) {
-            self.tick(now, out);
-        }
-    }
-
-    /// See [`Admission::next_wake`](crate::admission::Admission::next_wake).
-    #[must_use]
-    pub fn next_wake(&self) -> Option<Micros> {
-        if self.is_unsettled() {
-            return Some(self.due);
-        }
-        let &(since, _) = self.table.orders.idle.first()?;
-        let expiry = since.plus(self.table.config.retention);
-        Some(self.due.max(self.grid(expiry)))
-    }
-
-    /// Whether a tick could change more than forget idle programs.
-    fn is_unsettled(&self) -> bool {
-        let orders = &self.table.orders;
-        !orders.resume.is_empty()
-            || !orders.ledger.over().is_empty()
-            || orders.ledger.wants_look()
-            || self.table.is_stale()
-    }
-
-    /// Notes the time. Ticks that have passed while nothing was unsettled would have done nothing.
-    pub(super) fn observe(&mut self, now: Micros) {
-        self.clock = self.clock.max(now);
-        if self.next_wake().is_none_or(|at| at > self.clock) {
-            self.due = self.due.max(self.grid(self.clock));
-        }
-    }
-
-    /// The first tick at or after `at`.
-    fn grid(&self, at: Micros) -> Micros {
-        let interval = self.table.config.interval.0;
-        Micros(at.0.div_ceil(interval).saturating_mul(interval))
-    }
-
-    /// Runs a tick now, wanted or not.
-    pub fn tick(&mut self, now: Micros, out: &mut Vec<Release>) {
-        self.clock = self.clock.max(now);
+impl Step<'_> {
+    /// One tick, in the order of the published controller.
+    pub(super) fn tick(&mut self) {
         self.table.look();
         self.expire();
-        self.resume(out);
-        self.force(out);
+        self.resume();
+        self.force();
         self.shed();
-        self.due = self.grid(self.clock.plus(Micros(1)));
     }
 
     /// Forgets programs that have been idle for the retention.
     fn expire(&mut self) {
         while let Some(&(since, id)) = self.table.orders.idle.first() {
-            if self.clock.since(since) < self.table.config.retention {
+            if self.now.since(since) < self.table.config.retention {
                 break;
             }
             self.table.forget(id);
@@ -81,7 +35,7 @@ impl ThunderAgent {
     }
 
     /// Brings paused programs back where there is room below the ceiling.
-    fn resume(&mut self, out: &mut Vec<Release>) {
+    fn resume(&mut self) {
         if self.table.orders.resume.is_empty() {
             return;
         }
@@ -94,7 +48,7 @@ impl ThunderAgent {
             let pin = self.table.current(id).and_then(|turn| turn.begin.pin);
             if let Some(worker) = take_room(&mut rooms, need, buffer, pin) {
                 self.counters.resumes += 1;
-                self.bring_back(id, Some(worker), out);
+                self.bring_back(id, Some(worker));
             }
         }
     }
@@ -123,24 +77,26 @@ impl ThunderAgent {
         chosen
     }
 
-    /// Makes a paused program active on `worker` and lets its current turn go.
-    fn bring_back(&mut self, id: ProgramId, worker: Option<WorkerId>, out: &mut Vec<Release>) {
-        self.table.edit(id, |program| program.resume(worker));
+    /// Makes a paused program active and lets its current turn go to `worker`; it is charged there
+    /// unless that is a pin to a worker that has died.
+    fn bring_back(&mut self, id: ProgramId, worker: Option<WorkerId>) {
+        let home = worker.filter(|&w| self.table.orders.ledger.may_serve(w));
+        self.table.edit(id, |program| program.resume(home));
         if let Some(ticket) = self.table.current(id).map(|turn| turn.begin.ticket) {
-            self.table.release(ticket, worker, out);
+            self.table.release(ticket, worker, self.out);
         }
     }
 
     /// Brings back programs whose turn has been held for the timeout, whatever the load: to their
     /// pin, or to the worker with most spare capacity; anywhere when no worker is live.
-    fn force(&mut self, out: &mut Vec<Release>) {
+    fn force(&mut self) {
         let timeout = self.table.config.resume_timeout;
         let mut spare: Option<Vec<(WorkerId, i128)>> = None;
         while let Some(&(since, id)) = self.table.orders.held.first() {
-            if self.clock.since(since) < timeout {
+            if self.now.since(since) < timeout {
                 break;
             }
-            let need = i128::from(self.need(id));
+            let need = i128::from(self.table.need(id));
             let spare = spare.get_or_insert_with(|| self.decayed_spare());
             let pin = self.table.current(id).and_then(|turn| turn.begin.pin);
             let most = spare.iter().max_by_key(|&&(w, free)| (free, Reverse(w)));
@@ -149,7 +105,7 @@ impl ThunderAgent {
                 *free -= need;
             }
             self.counters.forced += 1;
-            self.bring_back(id, worker, out);
+            self.bring_back(id, worker);
         }
     }
 
@@ -168,9 +124,7 @@ impl ThunderAgent {
             return 0;
         };
         let config = &self.table.config;
-        let idle = program
-            .idle_since
-            .map_or(Micros(0), |s| self.clock.since(s));
+        let idle = program.idle_since.map_or(Micros(0), |s| self.now.since(s));
         let half_lives = idle.0 as f64 / config.acting_half_life.0 as f64;
         let weighted = config.weighted(program.charged);
         let left = libm::floor(weighted as f64 * libm::exp2(-half_lives)) as u64;

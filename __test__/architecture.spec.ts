@@ -1,0 +1,127 @@
+/**
+ * Who may know whom: the arrows of the house, checked against the imports and manifests themselves.
+ */
+import { readdirSync, readFileSync, statSync } from 'node:fs'
+import { basename, dirname, join, normalize, relative } from 'node:path'
+import test from 'ava'
+
+const root = join(__dirname, '..')
+
+/** Rooms of src/ and the rooms that each may import. A file directly in src/ is a room of its own. */
+const ROOMS: Record<string, readonly string[]> = {
+  errors: [],
+  clock: [],
+  identity: [],
+  telemetry: [],
+  dialects: ['errors'],
+  config: ['errors', 'identity', 'dialects'],
+  forward: ['identity', 'config'],
+  native: ['errors'],
+  simulation: [],
+  scheduler: [
+    'clock',
+    'config',
+    'dialects',
+    'errors',
+    'forward',
+    'identity',
+    'native',
+    'telemetry',
+    'turn',
+  ],
+  turn: ['dialects', 'errors', 'forward', 'scheduler'],
+  index: ['config', 'dialects', 'errors', 'forward', 'identity', 'scheduler', 'telemetry', 'turn'],
+  testing: ['simulation'],
+  gateway: ['index'],
+  cli: ['index', 'gateway', 'demo'],
+  demo: ['index', 'gateway', 'testing', 'cli'],
+}
+
+/** Crates and the crates of the workspace that each may depend on. */
+const CRATES: Record<string, readonly string[]> = {
+  core: [],
+  sim: ['core'],
+  node: ['core', 'sim'],
+}
+
+function filesBelow(folder: string, keep: (name: string) => boolean): string[] {
+  return readdirSync(folder).flatMap((name) => {
+    const path = join(folder, name)
+    if (statSync(path).isDirectory()) return filesBelow(path, keep)
+    return keep(name) ? [path] : []
+  })
+}
+
+function roomOf(path: string): string {
+  const [first = '', ...rest] = relative(join(root, 'src'), path).split('/')
+  return rest.length > 0 ? first : basename(first).replace(/\..*$/, '')
+}
+
+/** Static and dynamic imports of other files of this package. */
+function imports(path: string): string[] {
+  const text = readFileSync(path, 'utf8')
+  return [...text.matchAll(/(?:from|import\()\s*'(\.[^']+)'/g)].map((match) =>
+    normalize(join(dirname(path), match[1] ?? '')),
+  )
+}
+
+const sources = filesBelow(join(root, 'src'), (name) => /\.m?ts$/.test(name))
+
+test('each room of src imports only the rooms that it may know', (t) => {
+  for (const path of sources) {
+    const room = roomOf(path)
+    const allowed = ROOMS[room]
+    if (allowed === undefined) {
+      t.fail(`${relative(root, path)}: no rule for the room "${room}"`)
+      continue
+    }
+    for (const target of imports(path)) {
+      if (!target.startsWith(join(root, 'src'))) continue
+      const known = roomOf(target)
+      t.true(known === room || allowed.includes(known), `${relative(root, path)} imports ${known}`)
+    }
+  }
+})
+
+test('only native.ts and simulation.ts import the generated loader', (t) => {
+  const loader = join(root, 'index.js')
+  const importers = sources.filter((path) => imports(path).includes(loader))
+  t.deepEqual(importers.map(roomOf).sort(), ['native', 'simulation'])
+})
+
+test('each crate depends only on the crates that it may know', (t) => {
+  const crates = readdirSync(join(root, 'crates')).sort()
+  t.deepEqual(crates, Object.keys(CRATES).sort())
+  for (const [crate, allowed] of Object.entries(CRATES)) {
+    const manifest = readFileSync(join(root, 'crates', crate, 'Cargo.toml'), 'utf8')
+    const dependencies = manifest.split('[dev-dependencies]')[0] ?? ''
+    for (const match of dependencies.matchAll(/^warmpath-(\w+)/gm)) {
+      t.true(allowed.includes(match[1] ?? ''), `${crate} depends on ${match[1]}`)
+    }
+  }
+})
+
+test('the core has no clock, no I/O, no thread and no unsafe code', (t) => {
+  const folder = join(root, 'crates/core/src')
+  t.regex(readFileSync(join(folder, 'lib.rs'), 'utf8'), /#!\[forbid\(unsafe_code\)\]/)
+  const forbidden = /\b(std::(time|thread|fs|net|io|process|env)\b|Instant::now|SystemTime)/
+  for (const path of filesBelow(folder, (name) => name.endsWith('.rs'))) {
+    const code = readFileSync(path, 'utf8').replace(/\/\/.*$/gm, '')
+    t.notRegex(code, forbidden, relative(root, path))
+  }
+})
+
+test('every subpath that the package exports exists as a source', (t) => {
+  const manifest: { exports: Record<string, unknown> } = JSON.parse(
+    readFileSync(join(root, 'package.json'), 'utf8'),
+  )
+  const files = JSON.stringify(manifest.exports).match(/\.\/dist\/[^"]+/g) ?? []
+  t.true(files.length > 0)
+  for (const file of files) {
+    const source = file.replace('./dist/', 'src/').replace(/\.(d\.)?(m?)[jt]s$/, '.$2ts')
+    t.true(
+      sources.includes(join(root, source)),
+      `${file} would be built from ${source}, which is not there`,
+    )
+  }
+})

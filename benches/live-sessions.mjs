@@ -1,0 +1,89 @@
+/**
+ * What a turn costs when many sessions are alive: `node benches/live-sessions.mjs [--json FILE]`.
+ *
+ * The same turns (submit, first token, complete; 10k-token prompts that grow by one block a turn;
+ * receipts on; ThunderAgent admission; 8 workers) at 100 and at 100,000 live sessions, through the
+ * public surface. The sessions that do not take part keep their blocks in the index and their place
+ * in every table. A window is 200 turns; windows of both sizes alternate and the least of each
+ * counts, since whatever else runs on the machine only ever adds time.
+ */
+import { writeFileSync } from 'node:fs'
+import { parseArgs } from 'node:util'
+import { Scheduler } from '../dist/index.mjs'
+
+const { values } = parseArgs({
+  options: { json: { type: 'string' }, windows: { type: 'string', default: '60' } },
+})
+const WORKERS = 8
+const PROMPT_BLOCKS = 160
+const WINDOW = 200
+const FEW = 100
+const MANY = 100_000
+const LIMIT = 1.5
+
+/** A scheduler with `sessions` live sessions, and the ones that take turns. */
+async function world(sessions) {
+  const scheduler = new Scheduler({
+    workers: Array.from({ length: WORKERS }, (_, i) => ({
+      id: `w${i}`,
+      url: `http://127.0.0.1:${9000 + i}`,
+      capacityTokens: 2 ** 40,
+    })),
+    admission: { policy: 'thunderagent' },
+    limits: { sessions: 2 * MANY, blocks: 2 ** 31 },
+  })
+  const live = []
+  for (let i = 0; i < sessions; i++) {
+    // Live sessions that take no part are short, so that 100,000 of them fit into memory.
+    const blocks = i < FEW ? PROMPT_BLOCKS : 8
+    const session = { name: `session-${i}`, salt: BigInt(i + 1) << 32n, blocks }
+    await turn(scheduler, session)
+    if (i < FEW) live.push(session)
+  }
+  return { scheduler, live, next: 0 }
+}
+
+async function turn(scheduler, session) {
+  const { name, salt } = session
+  const hashes = BigUint64Array.from({ length: session.blocks }, (_, n) => salt + BigInt(n))
+  const request = { path: '/v1/chat/completions', session: name, hashes, model: 'm' }
+  const begun = process.hrtime.bigint()
+  const reserved = await scheduler.submit(request)
+  reserved.firstToken()
+  reserved.complete({ promptTokens: session.blocks * 64, completionTokens: 20 })
+  return Number(process.hrtime.bigint() - begun)
+}
+
+async function window(bench) {
+  let total = 0
+  for (let i = 0; i < WINDOW; i++) {
+    const session = bench.live[bench.next++ % bench.live.length]
+    session.blocks = session.blocks < 2 * PROMPT_BLOCKS ? session.blocks + 1 : PROMPT_BLOCKS
+    total += await turn(bench.scheduler, session)
+  }
+  return total / WINDOW
+}
+
+const few = await world(FEW)
+const many = await world(MANY)
+const best = { few: Infinity, many: Infinity }
+for (let i = 0; i < Number(values.windows); i++) {
+  best.few = Math.min(best.few, await window(few))
+  best.many = Math.min(best.many, await window(many))
+}
+const ratio = best.many / best.few
+const rows = [
+  { name: 'live-sessions.100.turn', value: Math.round(best.few), unit: 'ns' },
+  { name: 'live-sessions.100000.turn', value: Math.round(best.many), unit: 'ns' },
+  {
+    name: 'live-sessions.ratio',
+    value: Number(ratio.toFixed(3)),
+    unit: 'x',
+    goal: `at most ${LIMIT}`,
+    holds: ratio <= LIMIT,
+  },
+]
+for (const { name, value, unit } of rows) process.stdout.write(`${name.padEnd(28)}${value} ${unit}\n`)
+if (values.json) writeFileSync(values.json, `${JSON.stringify({ rows }, null, 2)}\n`)
+few.scheduler.close()
+many.scheduler.close()
