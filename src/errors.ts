@@ -53,8 +53,8 @@ class WarmpathError extends Error {
   readonly code: ErrorCode
   /** HTTP status to answer with, 400 to 599. */
   readonly status: number
-  readonly detail?: Readonly<Record<string, unknown>>
-  readonly retryAfterSeconds?: number
+  declare readonly detail?: Readonly<Record<string, unknown>>
+  declare readonly retryAfterSeconds?: number
 
   constructor(code: ErrorCode, message: string, options: ErrorOptions = {}) {
     super(message, 'cause' in options ? { cause: options.cause } : undefined)

@@ -5,7 +5,7 @@
  * good once stays: a later report replaces it only with another good value.
  */
 import { countOf, digest, isObject, textOf } from './json.js'
-import type { ResponseFacts, ToolCall, Usage } from './types.js'
+import type { Json, ResponseFacts, ToolCall, Usage } from './types.js'
 
 const MAX_ITEMS = 1024
 const MAX_ID = 1024
@@ -67,7 +67,15 @@ class Answer {
     this.#seals.delete(index)
   }
 
-  /** An error in any of the shapes that servers use; nothing if `error` is none. */
+  /** Takes the error of a body, if it is one in any of the shapes that servers use. */
+  failed(body: Json): void {
+    if (body.object === 'error') this.fail(body)
+    // FastAPI's own errors, such as those of an unknown path, have nothing but a detail.
+    else if ('detail' in body && Object.keys(body).length === 1) this.fail(body.detail)
+    else this.fail(body.error)
+  }
+
+  /** An error by its code, type or message; nothing if `error` is none. */
   fail(error: unknown): void {
     if (error === undefined || error === null || error === false) return
     const first = isObject(error) ? [error.code, error.type, error.message] : [error]

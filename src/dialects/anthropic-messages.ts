@@ -9,7 +9,7 @@ import { Answer } from './answer.js'
 import { countOf, isMarked, isObject, listOf, textOf } from './json.js'
 import { writeContent, writeTools } from './parts.js'
 import { PromptWriter } from './prompt.js'
-import { sealsOf } from './seals.js'
+import { newestSeals } from './seals.js'
 import { checkBody, settingsOf, sseEvent, withModel } from './shared.js'
 import { streamReader } from './stream.js'
 import { answeredCalls, openLoop } from './tail.js'
@@ -60,7 +60,7 @@ function writeSystem(w: PromptWriter, system: unknown): void {
 function stateOf(body: Json, loop: readonly unknown[]): string[] {
   const container = isObject(body.container) ? body.container.id : body.container
   const id = textOf(container)
-  return [...new Set([...(id === undefined ? [] : [`container:${id}`]), ...loop.flatMap(sealsOf)])]
+  return [...(id === undefined ? [] : [`container:${id}`]), ...newestSeals(loop)]
 }
 
 function isAnswer(message: unknown): boolean {
@@ -79,8 +79,8 @@ function resultsOf(message: unknown): readonly unknown[] {
 function readResponse(body: unknown): ResponseFacts {
   const answer = new Answer()
   if (isObject(body)) {
-    answer.fail(body.error)
-    if (body.error === undefined) takeMessage(answer, body, new PromptUsage())
+    answer.failed(body)
+    if (!answer.ended) takeMessage(answer, body, new PromptUsage())
   }
   return answer.facts()
 }
@@ -142,6 +142,7 @@ function stream(): StreamReader {
   const usage = new PromptUsage()
   return streamReader((answer, name, event) => {
     const index = countOf(event.index) ?? 0
+    answer.failed(event)
     switch (textOf(event.type) ?? name) {
       case 'message_start':
         if (isObject(event.message)) takeMessage(answer, event.message, usage)
@@ -164,9 +165,6 @@ function stream(): StreamReader {
         break
       case 'message_stop':
         answer.ended = true
-        break
-      case 'error':
-        answer.fail(event.error ?? event)
     }
   })
 }

@@ -4,7 +4,7 @@
  * Serialising is V8's own wherever that works. Only values that it refuses (nested thousands deep,
  * cyclic, with a BigInt) go through the slow writer, which cuts at a fixed depth.
  */
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import type { Json } from './types.js'
 
 const MAX_COUNT = 2 ** 31
@@ -37,7 +37,7 @@ function countOf(value: unknown): number | undefined {
 
 /** 32 hex digits (128 bits of SHA-256) that stand for a long value. */
 function digest(value: string): string {
-  return createHash('sha256').update(value).digest('hex').slice(0, 32)
+  return hash('sha256', value, 'hex').slice(0, 32)
 }
 
 /** JSON text with the members in the order given. */

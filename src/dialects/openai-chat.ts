@@ -9,7 +9,7 @@ import { Answer } from './answer.js'
 import { isMarked, isObject, listOf, textOf } from './json.js'
 import { writeContent, writeTools } from './parts.js'
 import { PromptWriter } from './prompt.js'
-import { sealsOf } from './seals.js'
+import { newestSeals, sealsOf } from './seals.js'
 import { checkBody, openaiErrorBody, settingsOf, sseEvent, withModel } from './shared.js'
 import { streamReader } from './stream.js'
 import { answeredCalls, openLoop } from './tail.js'
@@ -36,8 +36,8 @@ function read(body: Json): RequestFacts {
   return {
     ...settingsOf(body, ['max_completion_tokens', 'max_tokens']),
     toolResults,
-    state: [...new Set(loop.flatMap(sealsOf))],
-    usageAsked: isObject(options) && options.include_usage === true,
+    state: newestSeals(loop),
+    usageAsked: body.stream !== true || (isObject(options) && options.include_usage === true),
     ...w.finish(),
   }
 }
@@ -95,8 +95,7 @@ function readResponse(body: unknown): ResponseFacts {
 /** A whole answer or one chunk of it: `message` and `delta` have the same members. */
 function take(answer: Answer, body: Json): void {
   answer.id ??= textOf(body.id)
-  if (body.object === 'error') answer.fail(body)
-  answer.fail(body.error ?? (body.choices === undefined ? body.detail : undefined))
+  answer.failed(body)
   takeUsage(answer, body.usage)
   if (isObject(body.x_groq)) takeUsage(answer, body.x_groq.usage)
   listOf(body.choices).forEach((choice, place) => {

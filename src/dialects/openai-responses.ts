@@ -9,7 +9,7 @@ import { Answer } from './answer.js'
 import { digest, isMarked, isObject, listOf, textOf } from './json.js'
 import { writeContent, writeTools } from './parts.js'
 import { PromptWriter } from './prompt.js'
-import { sealsOf } from './seals.js'
+import { newestSeals, sealsOf } from './seals.js'
 import { checkBody, openaiErrorBody, settingsOf, sseEvent, withModel } from './shared.js'
 import { streamReader } from './stream.js'
 import { answeredCalls, openLoop } from './tail.js'
@@ -113,7 +113,7 @@ function stateOf(body: Json, items: readonly unknown[], inLoop: boolean): string
     for (const part of listOf(item.content)) if (isObject(part)) add('file', part.file_id)
   }
   const loop = inLoop ? openLoop(items, isMade, resultsOf) : []
-  for (const seal of loop.flatMap(sealsOf)) state.add(seal)
+  for (const seal of newestSeals(loop)) state.add(seal)
   return [...state]
 }
 
@@ -131,7 +131,7 @@ function takeResponse(answer: Answer, body: Json): void {
   listOf(body.output).forEach((item, index) => {
     if (isObject(item)) takeItem(answer, item, String(index))
   })
-  answer.fail(body.error)
+  answer.failed(body)
   if (body.object === 'response.compaction') answer.ended = true
   if (!ENDS.has(body.status)) return
   answer.ended = true
@@ -174,7 +174,8 @@ function takeUsage(answer: Answer, usage: unknown): void {
 function takeEvent(answer: Answer, name: string, event: Json): void {
   const type = textOf(event.type) ?? name
   if (isObject(event.response)) takeResponse(answer, event.response)
-  if (type === 'error' || isObject(event.error)) answer.fail(event.error ?? event)
+  answer.failed(event)
+  if (type === 'error') answer.fail(event.error ?? event)
   else if (type.endsWith('.delta')) answer.firstToken = true
   else if (type === 'response.output_item.done' && isObject(event.item)) {
     takeItem(answer, event.item, String(event.output_index))

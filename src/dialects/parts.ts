@@ -6,7 +6,7 @@
  * signatures too. A part of unknown type is kept as its JSON: a miss is cheaper than a false hit.
  */
 import { digest, isMarked, isObject, stable, textOf, withoutMarkers } from './json.js'
-import type { PromptWriter } from './prompt.js'
+import { hasRest, type PromptWriter } from './prompt.js'
 import type { Json } from './types.js'
 
 const MAX_DEPTH = 8
@@ -24,7 +24,7 @@ const TOOL_RESULT_FIELDS = known('tool_use_id', 'content', 'is_error')
 const text: PartWriter = (w, part, depth) => {
   if (typeof part.text !== 'string') return other(w, part, depth)
   // Empty text with more to it is written, so that the rest does not fall to the part before.
-  if (part.text !== '' || Object.keys(part).length > 2) w.piece('t', part.text)
+  if (part.text !== '' || hasRest(part, TEXT_FIELDS)) w.piece('t', part.text)
   w.rest(part, TEXT_FIELDS)
 }
 

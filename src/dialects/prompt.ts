@@ -5,7 +5,9 @@
  * alike give canonical text that begins alike, which is what a prefix cache sees, while a whole
  * segment, read from its end, has one meaning only. Kinds have no digits.
  *
- * O(text): a piece is one concatenation, and the one pass over all of it, at the end, is native.
+ * Cost: a piece is one concatenation, and a native scan for lone surrogates where it has characters
+ * above U+00FF. The text is left as V8's rope: its first reader, the hash, has to copy it anyway,
+ * and flattening 0.4 MB with such characters here as well cost more than parsing the body.
  */
 import { toUSVString } from 'node:util'
 import { MARKERS, stable } from './json.js'
@@ -21,7 +23,7 @@ class PromptWriter {
 
   /** Writes a value under a kind of one or more letters. */
   piece(kind: string, value: string): void {
-    this.#text += `${value}\u001f${kind}${value.length}\n`
+    this.#frame(kind, toUSVString(value))
   }
 
   /** A run of text; an empty one is as good as none. */
@@ -31,21 +33,16 @@ class PromptWriter {
 
   /** Any value, by its JSON. */
   json(kind: string, value: unknown): void {
-    this.piece(kind, stable(value))
+    // JSON text has escapes for lone surrogates and needs no scan.
+    this.#frame(kind, stable(value))
   }
 
-  /**
-   * The members of `object` that are not in `known`, in the order sent. Null and the empty list
-   * say as much as an absent member and are left out, as are cache markers.
-   */
+  /** The members of `object` that are not in `known` and say something, in the order sent. */
   rest(object: Json, known: ReadonlySet<string>): void {
     for (const name of Object.keys(object)) {
-      if (known.has(name) || MARKERS.includes(name as never)) continue
-      const value = object[name]
-      if (value === null || value === undefined) continue
-      if (Array.isArray(value) && value.length === 0) continue
+      if (known.has(name) || !saysMore(name, object[name])) continue
       this.piece('f', name)
-      this.json('j', value)
+      this.json('j', object[name])
     }
   }
 
@@ -76,9 +73,12 @@ class PromptWriter {
   }
 
   finish(): { prompt: CanonicalPrompt; breakpoints: number[]; volatile: number[] } {
-    // A frame parts every two values, so no two halves of a pair can meet and lengths stay true.
-    const prompt = { text: toUSVString(this.#text), ends: this.#ends }
+    const prompt = { text: this.#text, ends: this.#ends }
     return { prompt, breakpoints: this.#breakpoints, volatile: this.#volatile }
+  }
+
+  #frame(kind: string, value: string): void {
+    this.#text += `${value}\u001f${kind}${value.length}\n`
   }
 
   #breakAfter(segment: number): void {
@@ -86,4 +86,15 @@ class PromptWriter {
   }
 }
 
-export { PromptWriter }
+/** Whether `rest` would write something. */
+function hasRest(object: Json, known: ReadonlySet<string>): boolean {
+  return Object.keys(object).some((name) => !known.has(name) && saysMore(name, object[name]))
+}
+
+/** Null and the empty list say as much as an absent member, and cache markers say nothing. */
+function saysMore(name: string, value: unknown): boolean {
+  if (value === null || value === undefined || MARKERS.includes(name as never)) return false
+  return !Array.isArray(value) || value.length > 0
+}
+
+export { hasRest, PromptWriter }

@@ -5,6 +5,21 @@
  */
 import { digest, isObject, listOf, textOf } from './json.js'
 
+/**
+ * Seals of a loop that are looked at. A loop may not change its owner on the way, so the newest
+ * name it; a few more are kept for answers that passed unseen.
+ */
+const MAX_LOOP_SEALS = 8
+
+/** The newest sealed reasoning of a tool loop, oldest first. O(items looked at), not O(loop). */
+function newestSeals(loop: readonly unknown[]): string[] {
+  const seals: string[] = []
+  for (let i = loop.length - 1; i >= 0 && seals.length < MAX_LOOP_SEALS; i--) {
+    seals.unshift(...sealsOf(loop[i]))
+  }
+  return [...new Set(seals)].slice(-MAX_LOOP_SEALS)
+}
+
 /** The sealed reasoning of one message or item of any dialect. O(parts). */
 function sealsOf(message: unknown): string[] {
   if (!isObject(message)) return []
@@ -34,4 +49,4 @@ function ofCall(call: unknown): unknown {
   return isObject(extra) && isObject(extra.google) ? extra.google.thought_signature : undefined
 }
 
-export { sealsOf }
+export { newestSeals, sealsOf }

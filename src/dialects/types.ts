@@ -30,8 +30,8 @@ interface RequestFacts {
   /**
    * What of a provider's memory the request leans on: `response:<id>`, `conversation:<id>`,
    * `item:<id>` (a stored output item), `container:<id>`, `file:<id>`, and `reasoning:<digest>` for
-   * signed or encrypted reasoning that the open tool loop must hand back (an encrypted compaction
-   * counts wherever it stands, since it replaces the history).
+   * signed or encrypted reasoning that the open tool loop must hand back (the newest 8 of it; an
+   * encrypted compaction counts wherever it stands, since it replaces the history).
    */
   state: string[]
   /** The answer will report usage without further asking. */
