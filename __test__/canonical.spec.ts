@@ -264,6 +264,18 @@ test('media count by their value and take little room', (t) => {
     t.not(read(big), read(`${big}B`))
     t.true(read(big).length < 200)
   }
+  const items: ((data: string) => Json)[] = [
+    (result) => ({ type: 'image_generation_call', id: 'ig_1', result }),
+    (image_url) => ({
+      type: 'computer_call_output',
+      output: { type: 'computer_screenshot', image_url },
+    }),
+  ]
+  for (const item of items) {
+    const read = (data: string) => textOf('/v1/responses', { input: [item(data)] })
+    t.not(read(big), read(`${big}B`))
+    t.true(read(big).length < 200)
+  }
   const document = (data: string) => ({
     messages: [{ role: 'user', content: [{ type: 'document', source: { type: 'text', data } }] }],
   })

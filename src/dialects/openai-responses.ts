@@ -6,7 +6,7 @@
  * item give it different ids. An item that only *refers* to a stored one is kept by its id.
  */
 import { Answer } from './answer.js'
-import { digest, isMarked, isObject, listOf, textOf } from './json.js'
+import { digest, isMarked, isObject, listOf, stable, textOf } from './json.js'
 import { writeContent, writeTools } from './parts.js'
 import { PromptWriter } from './prompt.js'
 import { newestSeals, sealsOf } from './seals.js'
@@ -18,7 +18,7 @@ import type { Dialect, Json, RequestFacts, ResponseFacts } from './types.js'
 const MESSAGE_FIELDS: ReadonlySet<string> = new Set(['type', 'id', 'status', 'role', 'content'])
 const ITEM_FIELDS: ReadonlySet<string> = new Set([
   ...['type', 'id', 'status', 'call_id', 'name', 'arguments', 'input', 'output'],
-  'encrypted_content',
+  ...['encrypted_content', 'result'],
 ])
 
 /** Kinds of items that a model or its server made, beside those named `..._call`. */
@@ -74,6 +74,8 @@ function writeItem(w: PromptWriter, item: Json): void {
     w.rest(item, ITEM_FIELDS)
     const seal = textOf(item.encrypted_content)
     if (seal !== undefined) w.piece('e', digest(seal))
+    // The image that a model made, as base64.
+    if (item.result !== undefined) w.piece('m', digest(stable(item.result)))
     for (const name of ['arguments', 'input', 'output']) {
       if (item[name] !== undefined) w.piece('f', name)
       writeContent(w, item[name])

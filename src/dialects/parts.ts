@@ -72,6 +72,7 @@ const WRITERS: ReadonlyMap<unknown, PartWriter> = new Map<string, PartWriter>([
   ['image', media],
   ['image_url', media],
   ['input_image', media],
+  ['computer_screenshot', media],
   ['document', media],
   ['input_audio', media],
   ['audio_url', media],
