@@ -166,8 +166,11 @@ class Watch {
     }
   }
 
+  /** A client that leaves after the answer's end has had all of it. */
   cancel(reason: unknown): Promise<void> {
-    this.#plan.reservation.cancel()
+    const facts = this.#reading?.facts()
+    if (facts?.ended) this.#end(facts)
+    else this.#plan.reservation.cancel()
     return this.#release(reason)
   }
 
@@ -178,8 +181,9 @@ class Watch {
       this.#reading.push(bytes)
       const facts = this.#reading.facts()
       if (facts?.firstToken) reservation.firstToken()
-      // Clients leave a stream unread once its last event is there: do not wait for its end.
-      if (facts?.ended) this.#end(facts)
+      // Clients leave a stream unread once its last event is there: do not wait for its end. Chat
+      // streams say that they are over before they tell their usage.
+      if (facts?.ended && (facts.usage ?? facts.error) !== undefined) this.#end(facts)
     } catch {
       this.#reading = undefined
     }
