@@ -318,7 +318,8 @@ export class Scheduler {
     const wanted = targets?.map((name) => topology.targetByName(name)) ?? topology.targets
     const group = wanted[0]?.group
     const whole = topology.targets.filter((target) => target.group === group)
-    if (group === undefined || whole.length !== new Set(wanted).size) {
+    const isWhole = whole.length === new Set(wanted).size
+    if (group === undefined || !isWhole || wanted.some((target) => target.group !== group)) {
       const groups = [...new Set(topology.targets.map((target) => target.group))]
       const allowed = groups.map((each) =>
         topology.targets
