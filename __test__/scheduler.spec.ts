@@ -347,12 +347,18 @@ test('close settles what is held, refuses what comes, and lets what runs end qui
   f.scheduler.close()
   await t.throwsAsync(f.wait, { code: 'WARMPATH_CLOSED' })
   await t.throwsAsync(f.scheduler.submit(chat('s')), { code: 'WARMPATH_CLOSED' })
-  t.throws(() => f.scheduler.candidates(chat('s')), { code: 'WARMPATH_CLOSED' })
+  const closed = { code: 'WARMPATH_CLOSED' }
+  t.throws(() => f.scheduler.candidates(chat('s')), closed)
+  t.throws(() => f.scheduler.addWorker({ url: 'http://c' }), closed)
+  t.throws(() => f.scheduler.setHealth('a', 'down'), closed)
+  f.scheduler.endSession('s')
+  f.scheduler.poll()
   for (const turn of f.running) {
+    t.false(turn.next())
     turn.complete({ promptTokens: 1 })
     t.is(turn.state, 'ended')
-    t.false(turn.next())
   }
+  t.is(f.left(), 0)
 })
 
 test.serial('channels tell what happens and name no session', async (t) => {

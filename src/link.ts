@@ -65,6 +65,9 @@ export interface Completion {
   readonly state?: readonly string[]
 }
 
+/** A native call that fills `out`. */
+type Call = (handle: SchedulerHandle, now: number, out: Float64Array) => unknown
+
 interface Waiting {
   readonly waiter: Waiter
   position: number
@@ -93,6 +96,9 @@ const MAX_DELAY_MS = 0x7fff_ffff
 const NO_TOKENS = new Uint32Array(0)
 const NO_HASHES = new BigUint64Array(0)
 
+/** Links that somebody waits at: they live until the last hold is settled. */
+const awaited = new Set<Link>()
+
 export class Link {
   readonly #handle: SchedulerHandle
   readonly #clock: Clock
@@ -111,7 +117,9 @@ export class Link {
   constructor(open: (wake: () => void) => SchedulerHandle, clock: Clock, maxBytes: number) {
     this.#clock = clock
     this.#writer = new FrameWriter(maxBytes)
-    this.#handle = guarded(() => open(() => this.poll()))
+    // Native code keeps what it may call alive: a scheduler that everybody forgot shall not be.
+    const self = new WeakRef(this)
+    this.#handle = guarded(() => open(() => self.deref()?.poll()))
     this.#topology = new Topology(native.topology(this.#handle))
   }
 
@@ -161,6 +169,7 @@ export class Link {
   /** The waiter hears from the next `settle` on. */
   wait(reservation: number, waiter: Waiter): void {
     this.#waiting.set(reservation, { waiter, position: 0 })
+    awaited.add(this)
     if (waiter.moved === undefined) return
     this.#watchers += 1
     this.#newcomers.push(reservation)
@@ -170,6 +179,7 @@ export class Link {
     const waiting = this.#waiting.get(reservation)
     if (waiting === undefined) return
     this.#waiting.delete(reservation)
+    if (this.#waiting.size === 0) awaited.delete(this)
     if (waiting.waiter.moved !== undefined) this.#watchers -= 1
   }
 
@@ -200,7 +210,7 @@ export class Link {
   }
 
   firstToken(reservation: number): void {
-    this.call((handle, now, out) => native.firstToken(handle, now, reservation, out))
+    this.#tell((handle, now, out) => native.firstToken(handle, now, reservation, out))
   }
 
   complete(reservation: number, { usage, finished, toolCalls, state }: Completion): void {
@@ -210,26 +220,25 @@ export class Link {
     counts[2] = usage?.completionTokens ?? -1
     counts[3] = finished === undefined ? -1 : Number(finished)
     const { lengths, bytes } = packIds(toolCalls ?? [], state ?? [])
-    this.call((handle, now, out) =>
+    this.#tell((handle, now, out) =>
       native.completeTurn(handle, now, reservation, counts, lengths, bytes, out),
     )
   }
 
   /** Ends a turn that will not be answered, held or running. */
   cancel(reservation: number): void {
-    this.call((handle, now, out) => native.cancelTurn(handle, now, reservation, out))
+    this.#tell((handle, now, out) => native.cancelTurn(handle, now, reservation, out))
   }
 
   /** Runs what is due and delivers what other threads settled. */
   poll(): void {
-    this.call((handle, now, out) => native.pollScheduler(handle, now, out))
+    if (!this.#closed) this.#tell((handle, now, out) => native.pollScheduler(handle, now, out))
   }
 
-  /** A call that fills `out`; after `close` it does nothing. */
-  call(run: (handle: SchedulerHandle, now: number, out: Float64Array) => unknown): void {
-    if (this.#closed) return
-    guarded(() => run(this.#handle, micros(this.#clock), this.#out))
-    this.settle()
+  /** A change of the fleet or of what is known of sessions. */
+  call(run: Call): void {
+    this.#open()
+    this.#tell(run)
   }
 
   /** A call that only reads. */
@@ -237,13 +246,18 @@ export class Link {
     return guarded(() => run(this.#handle))
   }
 
-  /** Settles every hold of this handle as closed. */
+  /** Settles every hold of this handle as closed. Turns that run may still end. */
   close(): void {
     if (this.#closed) return
-    this.call((handle, now, out) => native.closeScheduler(handle, now, out))
     this.#closed = true
     clearTimeout(this.#timer)
     this.#timer = undefined
+    this.#tell((handle, now, out) => native.closeScheduler(handle, now, out))
+  }
+
+  #tell(run: Call): void {
+    guarded(() => run(this.#handle, micros(this.#clock), this.#out))
+    this.settle()
   }
 
   #open(): void {
@@ -310,13 +324,16 @@ export class Link {
     const wanted = wakeAt < 0 ? Number.POSITIVE_INFINITY : wakeAt / 1000
     const look = this.#watchers > 0 ? this.#lookedAt + LOOK_EVERY_MS : Number.POSITIVE_INFINITY
     const at = Math.min(wanted, look)
-    if (at >= this.#armedFor || at === Number.POSITIVE_INFINITY) return
+    if (this.#closed || at >= this.#armedFor) return
     clearTimeout(this.#timer)
     this.#armedFor = at
     const delay = Math.min(Math.max(Math.ceil(at - this.#clock()), 1), MAX_DELAY_MS)
+    const self = new WeakRef(this)
     this.#timer = setTimeout(() => {
-      this.#armedFor = Number.POSITIVE_INFINITY
-      this.poll()
+      const link = self.deref()
+      if (link === undefined) return
+      link.#armedFor = Number.POSITIVE_INFINITY
+      link.poll()
     }, delay).unref()
   }
 }

@@ -165,6 +165,7 @@ export class Scheduler {
 
   /** The session has ended and its room may be given away. Unknown sessions are ignored. */
   endSession(session: string, tenant = ''): void {
+    if (this.#link.closed) return
     this.#link.call((handle, now, out) => native.endSession(handle, now, tenant, session, out))
   }
 
@@ -199,7 +200,7 @@ export class Scheduler {
     this.#link.poll()
   }
 
-  /** Settles every hold with CLOSED and refuses new turns; running turns end without effect. */
+  /** Settles every hold with CLOSED and refuses new turns; turns that run end as usual. */
   close(): void {
     if (this.#sharedName !== undefined && shared.get(this.#sharedName) === this) {
       shared.delete(this.#sharedName)

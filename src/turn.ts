@@ -148,8 +148,8 @@ export class Turn {
    * change. False, and nothing changes, when none is left or some of an answer was seen already.
    */
   next(): boolean {
-    if (!this.#reservation.movable) return false
     const { link } = this.#plan
+    if (link.closed || !this.#reservation.movable) return false
     let placement: Placement
     try {
       placement = link.reroute(this.#reservation.id)
