@@ -31,7 +31,7 @@ export { responseHeaders, upstreamUrl } from './forward/index.js'
 export { type HeaderMap, type HeadersLike, readHeaders } from './identity/index.js'
 export type { Candidate, CostRow, Receipt, Status, WorkerStatus } from './report.js'
 export type { Hold, TurnRequest } from './request.js'
-export { type AddedWorker, type ResponseOwner, Scheduler } from './scheduler.js'
+export { type AddedWorker, type Destination, Scheduler } from './scheduler.js'
 export type {
   DecisionMessage,
   EndMessage,

@@ -18,6 +18,7 @@ import {
   type WorkerOptions,
   workerEntry,
 } from './config/index.js'
+import type { DialectName } from './dialects/index.js'
 import { WarmpathError } from './errors.js'
 import { requestHeaders } from './forward/index.js'
 import { NO_TEXT, PromptKind, type TurnFrame } from './frame.js'
@@ -50,10 +51,12 @@ export type AddedWorker = WorkerOptions & {
   targets?: string[]
 }
 
-/** Who keeps a stored response, and how to reach it. */
-export interface ResponseOwner {
+/** A worker, and how to reach it with what is no turn. */
+export interface Destination {
   readonly worker: string
   readonly target: string
+  /** What the model is called there; absent when no name was given and the target has none. */
+  readonly model?: string
   /** Base address of the worker. */
   readonly url: string
   /** Headers of a request to it on behalf of a client. */
@@ -179,8 +182,26 @@ export class Scheduler {
     return tenantOf(readHeaders(headers), this.#rules)
   }
 
+  /**
+   * Where to send what is no turn, such as a count of tokens: the worker with least in flight of
+   * the first target that `model` means and that has one up. Takes no reservation. O(workers).
+   * Throws UNKNOWN_MODEL, UNSUPPORTED_PATH, NO_WORKER.
+   */
+  destination(model?: string, dialect?: DialectName): Destination {
+    const { topology } = this.#link
+    const up = this.status().workers.filter((worker) => worker.health === 'up')
+    for (const name of this.#catalog.servingAny(model, dialect)) {
+      const target = topology.targetByName(name)
+      const [least] = up
+        .filter(({ id }) => topology.workerById(id).group === target.group)
+        .sort((a, b) => a.inFlight - b.inFlight)
+      if (least) return this.#destination(topology.workerById(least.id), target, model)
+    }
+    throw new WarmpathError('WARMPATH_NO_WORKER', 'no worker is up that could take this request')
+  }
+
   /** Which worker keeps a stored response of the Responses API. */
-  responseOwner(responseId: string, tenant = ''): ResponseOwner | undefined {
+  responseOwner(responseId: string, tenant = ''): Destination | undefined {
     const { topology } = this.#link
     const state = `response:${responseId}`
     const index = this.#link.read((handle) => native.stateOwner(handle, tenant, state))
@@ -189,7 +210,7 @@ export class Scheduler {
     const target = topology.targets.find(
       ({ group, dialects }) => group === worker.group && dialects.includes('openai-responses'),
     )
-    return target && this.#owner(worker, target)
+    return target && this.#destination(worker, target)
   }
 
   /**
@@ -337,11 +358,13 @@ export class Scheduler {
     return group
   }
 
-  #owner(worker: KnownWorker, target: KnownTarget): ResponseOwner {
+  #destination(worker: KnownWorker, target: KnownTarget, asked?: string): Destination {
     const extra = this.#config.forwardHeaders
+    const model = target.model ?? asked
     return {
       worker: worker.id,
       target: target.name,
+      ...(model === undefined ? {} : { model }),
       url: worker.url,
       headers: (client) =>
         requestHeaders({

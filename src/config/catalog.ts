@@ -34,6 +34,14 @@ export class Catalog {
     return speaking.map((target) => target.name)
   }
 
+  /** The same for what is no turn: any target serves a request that names no model. */
+  servingAny(model: string | undefined, dialect: DialectName | undefined): string[] {
+    const named = model === undefined ? this.#targets : this.#named(model)
+    if (named.length === 0) throw this.#unknown(model)
+    const all = named.map((target) => target.name)
+    return dialect === undefined || model === undefined ? all : this.targetsFor(model, dialect)
+  }
+
   /** Names that a client may ask for; empty when any name is passed through. */
   models(): string[] {
     const own = this.#targets.flatMap(({ name, model }) =>
