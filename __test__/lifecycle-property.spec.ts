@@ -65,6 +65,14 @@ const onTurn = (run: (turn: Turn, client: Client, who: number) => void) => {
   }
 }
 
+async function readAll(reader: ReadableStreamDefaultReader<Uint8Array>): Promise<void> {
+  try {
+    while (!(await reader.read()).done);
+  } catch {
+    // The answer was broken off; who did it does not matter here.
+  }
+}
+
 function setHealth({ fleet }: World, health: 'up' | 'down'): void {
   try {
     fleet.scheduler.setHealth('a', health)
@@ -84,6 +92,9 @@ const deeds = {
   }),
   read: onTurn((_, { reader }) => {
     reader?.read().catch(() => undefined)
+  }),
+  readAll: onTurn((_, { reader }) => {
+    if (reader !== undefined) void readAll(reader)
   }),
   leave: onTurn((_, { reader }) => {
     reader?.cancel().catch(() => undefined)
@@ -127,8 +138,9 @@ async function finish({ clients }: World): Promise<void> {
 test('whatever happens in whatever order, nothing is left behind', async (t) => {
   await fc.assert(
     fc.asyncProperty(fc.array(step, { maxLength: 60 }), async (steps) => {
+      const ids = steps.length % 2 === 0 ? ['a'] : ['a', 'b']
       const fleet = crowded({
-        workers: ['a', 'b'].map((id) => ({ id, url: `http://${id}`, capacityTokens: 2000 })),
+        workers: ids.map((id) => ({ id, url: `http://${id}`, capacityTokens: 2000 })),
       })
       const world: World = { fleet, clients: [] }
       for (const [deed, who] of steps) {
@@ -140,7 +152,10 @@ test('whatever happens in whatever order, nothing is left behind', async (t) => 
       const { reservations, holds, anomalies, workers } = fleet.scheduler.status()
       fleet.scheduler.close()
       const inFlight = workers.map((worker) => worker.inFlight)
-      assert.deepEqual([reservations, holds, anomalies.lateCalls, ...inFlight], [0, 0, 0, 0, 0])
+      assert.deepEqual(
+        [reservations, holds, anomalies.lateCalls, ...inFlight],
+        [0, 0, 0, ...ids.map(() => 0)],
+      )
       for (const { settledTimes, turn, error } of world.clients) {
         assert.equal(settledTimes, 1)
         assert(turn?.state === 'ended' || WarmpathError.is(error))

@@ -31,8 +31,17 @@ async function collected(done: () => boolean, times = 100): Promise<boolean> {
   return done()
 }
 
+/** A logger that keeps the warnings. */
+function ears() {
+  const warnings: string[] = []
+  const ignore = () => undefined
+  const warn = (_: object, message: string) => warnings.push(message)
+  return { warnings, logger: { debug: ignore, info: ignore, error: ignore, warn } }
+}
+
 test.serial('a turn that everybody forgot gives its room back', async (t) => {
-  using f = fleet()
+  const { logger, warnings } = ears()
+  using f = fleet({ logger })
   const { signal } = new AbortController()
   await (async () => {
     await f.scheduler.submit({ ...chat('s'), signal })
@@ -40,12 +49,14 @@ test.serial('a turn that everybody forgot gives its room back', async (t) => {
   t.is(f.left(), 1)
   t.true(await collected(() => f.left() === 0))
   t.is(getEventListeners(signal, 'abort').length, 0)
+  t.deepEqual(warnings, ['a turn was forgotten: observe, end or dispose it'])
 })
 
 test.serial(
   'an answer that everybody forgot gives its room back and stops the upstream',
   async (t) => {
-    using f = fleet()
+    const { logger, warnings } = ears()
+    using f = fleet({ logger })
     const { body, cancelled } = source(CHAT_STREAM)
     await (async () => {
       const turn = await f.scheduler.submit(chat('s', 'hello', asked))
@@ -53,6 +64,7 @@ test.serial(
     })()
     t.true(await collected(() => f.left() === 0))
     t.is(cancelled.length, 1)
+    t.deepEqual(warnings, ['an answer was forgotten: read or cancel its body'])
   },
 )
 

@@ -127,6 +127,12 @@ export class Link {
     return this.#topology
   }
 
+  /** The topology with what other threads did to it. */
+  fresh(): Topology {
+    this.poll()
+    return this.#topology
+  }
+
   get closed(): boolean {
     return this.#closed
   }

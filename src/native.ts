@@ -12,7 +12,6 @@ export type { SchedulerHandle }
 
 /** Whether a worker takes turns; `removed` is for good. */
 export const Health = { up: 0, draining: 1, down: 2, removed: 3 } as const
-export type Health = (typeof Health)[keyof typeof Health]
 
 /** `now` is whole microseconds since the Unix epoch; `out` is laid out in `link.ts`. */
 export interface NativeFace {

@@ -8,6 +8,7 @@
  * cancel, or when the returned stream is collected unread. A reader that fails costs the usage
  * figures and never the answer.
  */
+import type { Logger } from './config/index.js'
 import type { Dialect, ResponseFacts, StreamReader } from './dialects/index.js'
 import type { UsageChunkFilter } from './forward/index.js'
 import type { Completion } from './link.js'
@@ -20,11 +21,12 @@ export interface ObservePlan {
   readonly filter?: UsageChunkFilter
   /** Largest JSON answer that is read; a larger one passes unread. */
   readonly maxBytes: number
+  readonly logger: Logger | undefined
 }
 
 type Source = ReadableStreamDefaultReader<Uint8Array>
 
-const collected = new FinalizationRegistry<Watch>((watch) => watch.cancel(undefined))
+const collected = new FinalizationRegistry<Watch>((watch) => watch.forgotten())
 
 /** The same answer, whose end is the end of the reservation. */
 export function observeResponse(response: Response, plan: ObservePlan): Response {
@@ -172,6 +174,15 @@ class Watch {
     if (facts?.ended) this.#end(facts)
     else this.#plan.reservation.cancel()
     return this.#release(reason)
+  }
+
+  forgotten(): void {
+    const { logger, reservation } = this.#plan
+    logger?.warn(
+      { reservation: reservation.id },
+      'an answer was forgotten: read or cancel its body',
+    )
+    void this.cancel(undefined)
   }
 
   #read(bytes: Uint8Array): void {

@@ -116,7 +116,9 @@ export class Scheduler {
     try {
       return await this.#submit(request)
     } catch (error) {
-      published.error(WarmpathError.is(error) ? error.code : 'unknown')
+      const code = WarmpathError.is(error) ? error.code : 'unknown'
+      published.error(code)
+      this.#config.logger?.debug({ code }, 'turn refused')
       throw error
     }
   }
@@ -138,23 +140,24 @@ export class Scheduler {
     const entry = workerEntry(worker, 'worker', ADDED_WORKER_FIELDS)
     const json = JSON.stringify(nativeWorker(entry, this.#groupOf(worker.targets)))
     this.#link.call((handle, now, out) => native.addWorker(handle, now, json, out))
+    this.#config.logger?.info({ worker: entry.name }, 'worker added')
   }
 
   /** No new turns; what runs goes on. Throws UNKNOWN_ID, as do the other two. */
   drainWorker(id: string): void {
-    this.#setHealth(id, Health.draining)
+    this.#setHealth(id, 'draining')
   }
 
   /** Forgets the worker and its cache. Its name may be used again. */
   removeWorker(id: string): void {
-    this.#setHealth(id, Health.removed)
+    this.#setHealth(id, 'removed')
   }
 
   setHealth(id: string, health: 'up' | 'down'): void {
     if (health !== 'up' && health !== 'down') {
       throw new WarmpathError('WARMPATH_INVALID_ARGUMENT', "health must be 'up' or 'down'")
     }
-    this.#setHealth(id, Health[health])
+    this.#setHealth(id, health)
   }
 
   /** The record of a decision; undefined when it has been overwritten or never was. */
@@ -188,7 +191,7 @@ export class Scheduler {
    * Throws UNKNOWN_MODEL, UNSUPPORTED_PATH, NO_WORKER.
    */
   destination(model?: string, dialect?: DialectName): Destination {
-    const { topology } = this.#link
+    const topology = this.#link.fresh()
     const up = this.status().workers.filter((worker) => worker.health === 'up')
     for (const name of this.#catalog.servingAny(model, dialect)) {
       const target = topology.targetByName(name)
@@ -202,7 +205,7 @@ export class Scheduler {
 
   /** Which worker keeps a stored response of the Responses API. */
   responseOwner(responseId: string, tenant = ''): Destination | undefined {
-    const { topology } = this.#link
+    const topology = this.#link.fresh()
     const state = `response:${responseId}`
     const index = this.#link.read((handle) => native.stateOwner(handle, tenant, state))
     if (index < 0) return undefined
@@ -250,10 +253,12 @@ export class Scheduler {
 
   #hold(request: TurnRequest, read: ReadRequest, placement: Placement): Promise<Turn> {
     const { signal, onHold } = request
-    published.hold(placement.reservation, placement.promptTokens)
+    const { reservation, promptTokens } = placement
+    published.hold(reservation, promptTokens)
+    this.#config.logger?.debug({ reservation, promptTokens }, 'turn held')
     const plan = {
       link: this.#link,
-      reservation: placement.reservation,
+      reservation,
       clock: this.#config.clock ?? systemClock,
       retryAfterSeconds: Math.ceil(this.#config.settings.admission.intervalMs / 1000),
       signal,
@@ -279,6 +284,7 @@ export class Scheduler {
       forwardHeaders: this.#config.forwardHeaders,
       maxBytes: this.#config.settings.limits.bodyBytes,
       signal,
+      logger: this.#config.logger,
     }
     const turn = new Turn(plan, reservation, promptTokens, route)
     published.decision(() => ({
@@ -329,9 +335,10 @@ export class Scheduler {
     }
   }
 
-  #setHealth(id: string, health: Health): void {
-    const { index } = this.#link.topology.workerById(id)
-    this.#link.call((handle, now, out) => native.setHealth(handle, now, index, health, out))
+  #setHealth(id: string, health: keyof typeof Health): void {
+    const { index } = this.#link.fresh().workerById(id)
+    this.#link.call((handle, now, out) => native.setHealth(handle, now, index, Health[health], out))
+    this.#config.logger?.info({ worker: id, health }, 'worker health set')
   }
 
   /** The group that a new worker joins; `targets` must name all of its targets. */

@@ -9,6 +9,7 @@
  * Cost: `init` is built when it is first read (re-serialising the body only when the model name or
  * the usage option must change). Makes no decision.
  */
+import type { Logger } from './config/index.js'
 import type { Usage } from './dialects/index.js'
 import { WarmpathError } from './errors.js'
 import { askForUsage, requestHeaders, UsageChunkFilter, upstreamUrl } from './forward/index.js'
@@ -39,6 +40,7 @@ export interface TurnPlan {
   /** Largest JSON answer that is read. */
   readonly maxBytes: number
   readonly signal: AbortSignal | undefined
+  readonly logger: Logger | undefined
 }
 
 /** A placement that has a worker. */
@@ -46,7 +48,16 @@ export type Route = Pick<Placement, 'target' | 'rank' | 'receipt' | 'predictedCa
   readonly worker: number
 }
 
-const abandoned = new FinalizationRegistry<Reservation>((reservation) => reservation.drop())
+interface Remains {
+  readonly reservation: Reservation
+  readonly logger: Logger | undefined
+}
+
+const abandoned = new FinalizationRegistry<Remains>(({ reservation, logger }) => {
+  if (reservation.ended || reservation.observing) return
+  reservation.drop()
+  logger?.warn({ reservation: reservation.id }, 'a turn was forgotten: observe, end or dispose it')
+})
 
 export class Turn {
   /** Unique among the turns of a scheduler. */
@@ -77,7 +88,7 @@ export class Turn {
     this.#target = topology.target(route.target)
     this.#worker = topology.worker(route.worker)
     this.#reservation = new Reservation(reservation, plan.link, plan.signal)
-    abandoned.register(this, this.#reservation, this)
+    abandoned.register(this, { reservation: this.#reservation, logger: plan.logger })
   }
 
   /** Id of the worker that runs the turn. */
@@ -139,6 +150,7 @@ export class Turn {
       dialect: this.#plan.read.dialect,
       reservation,
       maxBytes: this.#plan.maxBytes,
+      logger: this.#plan.logger,
       ...(this.#asksUsage() ? { filter: new UsageChunkFilter() } : {}),
     })
   }
