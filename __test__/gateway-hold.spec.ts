@@ -1,0 +1,148 @@
+/**
+ * Held turns as their clients see them. One worker with room for one of two sessions: the first
+ * turn goes, the second is held until the first session has ended.
+ */
+import test, { type ExecutionContext } from 'ava'
+import { type GatewayConfig, startGateway } from '../src/gateway/index.js'
+import {
+  API,
+  API_NAMES,
+  type ApiName,
+  answering,
+  finish,
+  json,
+  open,
+  send,
+  start,
+  startWorker,
+  until,
+} from './gateway-support.js'
+
+const LONG = 'word '.repeat(600)
+
+/** A request of one session; together two of them are more than the worker's capacity. */
+function requestOf(session: string, name: ApiName = 'openai-chat') {
+  const body = JSON.parse(JSON.stringify(API[name].request).replace('Hello', `${session} ${LONG}`))
+  return { headers: { 'x-session-id': session }, body }
+}
+
+async function crowdedGateway(
+  t: ExecutionContext,
+  more: Partial<GatewayConfig> = {},
+  holdLimitSeconds = 60,
+) {
+  const { path, answer } = API['openai-chat']
+  const usage = { prompt_tokens: 800, completion_tokens: 1, total_tokens: 801 }
+  const worker = await startWorker(t, (_req, res) => json(res, 200, { ...answer, usage }))
+  const gateway = await startGateway({
+    port: 0,
+    scheduler: {
+      workers: [{ id: 'w0', url: worker.url, capacityTokens: 1_200 }],
+      admission: { policy: 'thunderagent', intervalMs: 20, holdLimitSeconds },
+    },
+    ...more,
+  })
+  t.teardown(() => gateway.close())
+  t.is((await send(gateway.url + path, requestOf('first'))).status, 200)
+  worker.handler = answering()
+  const isHeld = () => until(t, 'the turn is held', () => gateway.scheduler.status().holds === 1)
+  return { gateway, worker, isHeld, release: () => gateway.scheduler.endSession('first') }
+}
+
+test('a held client of a JSON answer waits, and gets the answer as if it had not', async (t) => {
+  const hold = { keepAliveAfterMs: 30, keepAliveEveryMs: 30 }
+  const { gateway, isHeld, release } = await crowdedGateway(t, { hold })
+  const pending = send(gateway.url + API['openai-chat'].path, requestOf('second'))
+  await isHeld()
+  await new Promise((passed) => setTimeout(passed, 100))
+  release()
+  const { status, body, headers } = await pending
+  t.is(status, 200)
+  t.is(body, JSON.stringify(API['openai-chat'].answer))
+  t.is(headers['x-warmpath-worker'], 'w0')
+})
+
+for (const name of API_NAMES) {
+  const { path, events } = API[name]
+
+  test(`${name}: a held client of a stream is kept alive, then gets its stream`, async (t) => {
+    const hold = { keepAliveAfterMs: 30, keepAliveEveryMs: 30 }
+    const { gateway, isHeld, release } = await crowdedGateway(t, { hold })
+    const { headers, body } = requestOf('second', name)
+    const [res] = await open(gateway.url + path, { headers, body: { ...body, stream: true } })
+    await isHeld()
+    t.is(res.headers['content-type'], 'text/event-stream; charset=utf-8')
+    t.is(res.headers['x-warmpath-worker'], undefined)
+    await new Promise((passed) => setTimeout(passed, 100))
+    release()
+    const answer = await finish(res)
+    t.true(answer.body.endsWith(events.join('')))
+    const before = answer.body.slice(0, -events.join('').length)
+    t.regex(before, /^(: [^\n]*\n\n|event: ping\ndata: \{[^\n]*\}\n\n){2,}$/)
+    t.is(answer.trailers['x-warmpath-worker'], 'w0')
+    t.regex(String(answer.trailers['x-warmpath-receipt']), /./)
+    t.is(gateway.scheduler.status().holds, 0)
+  })
+}
+
+test('a short hold of a stream shows nothing of it', async (t) => {
+  const { gateway, isHeld, release } = await crowdedGateway(t)
+  const { headers, body } = requestOf('second')
+  const url = gateway.url + API['openai-chat'].path
+  const pending = send(url, { headers, body: { ...body, stream: true } })
+  await isHeld()
+  release()
+  const answer = await pending
+  t.is(answer.body, API['openai-chat'].events.join(''))
+  t.is(answer.headers['x-warmpath-worker'], 'w0')
+})
+
+test('an error after the head was sent is an event', async (t) => {
+  const hold = { keepAliveAfterMs: 20 }
+  const { gateway, worker, isHeld, release } = await crowdedGateway(t, { hold })
+  worker.handler = (_req, res) => {
+    res.writeHead(400, { 'content-type': 'application/json' })
+    res.end('{}')
+  }
+  const { headers, body } = requestOf('second')
+  const url = gateway.url + API['openai-chat'].path
+  const [res] = await open(url, { headers, body: { ...body, stream: true } })
+  await isHeld()
+  release()
+  const answer = await finish(res)
+  t.false(answer.broken)
+  t.regex(answer.body, /data: .*WARMPATH_UPSTREAM/)
+  t.regex(answer.body, /status 400/)
+  t.is(gateway.scheduler.status().holds, 0)
+})
+
+test('a client that leaves while held takes its hold with it', async (t) => {
+  const { gateway, worker, isHeld } = await crowdedGateway(t)
+  const req = start(gateway.url + API['openai-chat'].path, requestOf('second'))
+  await isHeld()
+  req.destroy()
+  await until(t, 'the hold is gone', () => {
+    const { holds, reservations } = gateway.scheduler.status()
+    return holds === 0 && reservations === 0
+  })
+  t.is(worker.received.length, 1)
+})
+
+test('the hold limit is a 503 that says when to try again', async (t) => {
+  const { gateway } = await crowdedGateway(t, {}, 1)
+  const answer = await send(gateway.url + API['openai-chat'].path, requestOf('second'))
+  t.is(answer.status, 503)
+  t.is(JSON.parse(answer.body).error.code, 'WARMPATH_HOLD_LIMIT')
+  t.regex(String(answer.headers['retry-after']), /^[1-9]\d*$/)
+  t.is(gateway.scheduler.status().holds, 0)
+})
+
+test('a gateway that stops tells those who are held', async (t) => {
+  const { gateway, isHeld } = await crowdedGateway(t, { timeouts: { drainMs: 30 } })
+  const pending = send(gateway.url + API['openai-chat'].path, requestOf('second'))
+  await isHeld()
+  await gateway.close()
+  const answer = await pending
+  t.is(answer.status, 503)
+  t.is(JSON.parse(answer.body).error.code, 'WARMPATH_CLOSED')
+})

@@ -1,0 +1,191 @@
+/**
+ * Question: what may a gateway be told, and what holds where it was told nothing?
+ *
+ * `settle` turns a GatewayConfig into Settings, which have every value. `readConfig` is the same
+ * for a parsed JSON file: it also puts the values of environment variables where the file says
+ * `env:NAME`, so that a file never has to hold a credential. The scheduler's own options are
+ * checked by the scheduler; only the references to the environment are looked at here.
+ *
+ * All durations are whole milliseconds. The environment is passed in, never read here.
+ */
+import { Scheduler, type SchedulerOptions, WarmpathError } from '../index.js'
+import { onlyKeys, plainObject, refuse, section, text, whole } from './check.js'
+
+/** Time limits of one request and of stopping, in milliseconds. */
+interface Timeouts {
+  /** To a connection with a worker. Default 5 s. */
+  connectMs: number
+  /** From a sent request to the head of its answer; a turn without a stream ends only then. Default 10 min. */
+  headersMs: number
+  /** Between two pieces of an answer's body. Default 5 min. */
+  bodyIdleMs: number
+  /** How long a client may leave its connection full before it counts as gone. Default 5 min. */
+  clientIdleMs: number
+  /** How long stopping waits for what is under way. Default 30 s. */
+  drainMs: number
+}
+
+/** How a worker that refused a connection is watched until it answers again. */
+interface HealthOptions {
+  /** Between two probes of one worker. Default 2 s. */
+  intervalMs: number
+  /** The longest a probe may take. Default 2 s. */
+  timeoutMs: number
+  /** What is asked for; any answer below 500 counts as up. Default `/health`. */
+  path: string
+}
+
+/** When the client of a held stream is sent signs of life. */
+interface HoldOptions {
+  /** Until the head of the answer and the first keep-alive are sent. Default 10 s. */
+  keepAliveAfterMs: number
+  /** Between two keep-alives. Default 10 s. */
+  keepAliveEveryMs: number
+}
+
+interface RetryOptions {
+  /** Upstream requests that one turn may cost, the first included. Default 3. */
+  attempts: number
+}
+
+interface GatewayLimits {
+  /** The largest request body as sent, in bytes. Default 64 MiB. */
+  bodyBytes: number
+}
+
+/** Takes one line of the access log, without its line end; access.ts has the fields. */
+type AccessSink = (line: string) => void
+
+interface GatewayConfig {
+  /** Default 127.0.0.1: only this machine. */
+  host?: string
+  /** 0 takes any free port. Default 8088. */
+  port?: number
+  /** A scheduler that the caller keeps and closes, or the options of one that the gateway owns. */
+  scheduler: Scheduler | SchedulerOptions
+  timeouts?: Partial<Timeouts>
+  health?: Partial<HealthOptions>
+  hold?: Partial<HoldOptions>
+  retry?: Partial<RetryOptions>
+  limits?: Partial<GatewayLimits>
+  /** Takes one JSON line a request; absent = no access log. */
+  accessLog?: AccessSink
+}
+
+/** A configuration with nothing left open. */
+interface Settings {
+  host: string
+  port: number
+  timeouts: Timeouts
+  health: HealthOptions
+  hold: HoldOptions
+  retry: RetryOptions
+  limits: GatewayLimits
+}
+
+const HOUR_MS = 3_600_000
+
+const checkHost = text(/^[\w.:-]+$/, 'a host name or address', '127.0.0.1')
+const checkPort = whole(0, 65_535, '', 8088)
+const milliseconds = (fallback: number) => whole(1, HOUR_MS, 'milliseconds', fallback)
+const checkTimeouts = section<Timeouts>({
+  connectMs: milliseconds(5_000),
+  headersMs: milliseconds(600_000),
+  bodyIdleMs: milliseconds(300_000),
+  clientIdleMs: milliseconds(300_000),
+  drainMs: whole(0, HOUR_MS, 'milliseconds', 30_000),
+})
+const checkHealth = section<HealthOptions>({
+  intervalMs: milliseconds(2_000),
+  timeoutMs: milliseconds(2_000),
+  path: text(/^\/[\x21-\x7e]*$/, 'a path that starts with "/"', '/health'),
+})
+const checkHold = section<HoldOptions>({
+  keepAliveAfterMs: milliseconds(10_000),
+  keepAliveEveryMs: milliseconds(10_000),
+})
+const checkRetry = section<RetryOptions>({ attempts: whole(1, 16, 'attempts', 3) })
+const checkLimits = section<GatewayLimits>({
+  bodyBytes: whole(1, 2 ** 30, 'bytes', 64 * 1024 * 1024),
+})
+
+const FILE_KEYS = ['host', 'port', 'scheduler', 'timeouts', 'health', 'hold', 'retry', 'limits']
+
+/** Fills in the defaults. Throws WARMPATH_CONFIG naming the field. */
+function settle(config: GatewayConfig): Settings {
+  onlyKeys(config, [...FILE_KEYS, 'accessLog'], '')
+  return {
+    host: checkHost(config.host, 'host'),
+    port: checkPort(config.port, 'port'),
+    timeouts: checkTimeouts(config.timeouts, 'timeouts'),
+    health: checkHealth(config.health, 'health'),
+    hold: checkHold(config.hold, 'hold'),
+    retry: checkRetry(config.retry, 'retry'),
+    limits: checkLimits(config.limits, 'limits'),
+  }
+}
+
+type Environment = Readonly<Record<string, string | undefined>>
+
+/**
+ * Reads the JSON value of a configuration file. Throws WARMPATH_CONFIG naming the field; what the
+ * scheduler's options must be is found out by `startGateway`.
+ */
+function readConfig(file: unknown, environment: Environment): GatewayConfig {
+  const given = plainObject(file, 'the configuration')
+  onlyKeys(given, FILE_KEYS, '')
+  if (given.scheduler === undefined) refuse('scheduler', 'given: the options of the scheduler')
+  const options = plainObject(given.scheduler, 'scheduler')
+  const scheduler = fillEnvironment(options, 'scheduler', environment)
+  const config = { ...given, scheduler } as unknown as GatewayConfig
+  settle(config)
+  return config
+}
+
+const REFERENCE = /^env:([A-Za-z_][A-Za-z0-9_]*)$/
+/** Where a secret may stand; elsewhere a value could end up in a message. */
+const SECRET_FIELD = /\.(credential|headers\..+)$/
+
+/** Replaces `env:NAME` by that variable's value in every field that may hold a secret. */
+function fillEnvironment(value: unknown, field: string, environment: Environment): unknown {
+  if (typeof value === 'string') {
+    const name = SECRET_FIELD.test(field) ? REFERENCE.exec(value)?.[1] : undefined
+    return name === undefined ? value : readVariable(name, field, environment)
+  }
+  if (Array.isArray(value)) {
+    return value.map((item, index) => fillEnvironment(item, `${field}[${index}]`, environment))
+  }
+  if (typeof value !== 'object' || value === null) return value
+  const filled = Object.entries(value).map(([key, item]) => {
+    return [key, fillEnvironment(item, `${field}.${key}`, environment)] as const
+  })
+  return Object.fromEntries(filled)
+}
+
+function readVariable(name: string, field: string, environment: Environment): string {
+  const value = environment[name]
+  if (value !== undefined && value !== '') return value
+  throw new WarmpathError(
+    'WARMPATH_CONFIG',
+    `${field} refers to the environment variable ${name}, which is not set`,
+  )
+}
+
+/** The scheduler that a gateway uses, and whether closing the gateway closes it. */
+function openScheduler(config: GatewayConfig): { scheduler: Scheduler; owned: boolean } {
+  const given = config.scheduler
+  if (given instanceof Scheduler) return { scheduler: given, owned: false }
+  return { scheduler: new Scheduler(given), owned: true }
+}
+
+export {
+  type AccessSink,
+  type GatewayConfig,
+  type HealthOptions,
+  type HoldOptions,
+  openScheduler,
+  readConfig,
+  type Settings,
+  settle,
+  type Timeouts,
+}

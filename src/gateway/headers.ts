@@ -1,0 +1,64 @@
+/**
+ * Question: which headers of a worker's answer reach the client, and which does the gateway add?
+ *
+ * What may cross is `responseHeaders`' rule, written for answers that were decoded and may be
+ * framed anew. Here bytes pass as they came, so their encoding is told as it came too, and their
+ * length, unless events may be taken out of them. `x-warmpath-*` headers of a worker are dropped: a
+ * client must be able to believe that they are this gateway's.
+ */
+import { responseHeaders } from '../index.js'
+import type { About } from './exchange.js'
+
+/** Name and value, in order; a name may come more than once. */
+type HeaderList = readonly [string, string][]
+
+/** An answer's headers as a worker sent them, as the client gets them. */
+function passedHeaders(headers: Headers): HeaderList {
+  const passed = responseHeaders(headers).filter(([name]) => !name.startsWith('x-warmpath-'))
+  const kept = isEventStream(headers)
+    ? ['content-encoding']
+    : ['content-encoding', 'content-length']
+  for (const name of kept) {
+    const value = headers.get(name)
+    if (value !== null) passed.push([name, value])
+  }
+  return passed
+}
+
+function isEventStream(headers: Headers): boolean {
+  return /^text\/event-stream\b/i.test(headers.get('content-type') ?? '')
+}
+
+/** Names of the headers that say where a turn went. */
+const ABOUT_HEADERS = {
+  worker: 'x-warmpath-worker',
+  model: 'x-warmpath-model',
+  target: 'x-warmpath-target',
+  session: 'x-warmpath-session',
+  receipt: 'x-warmpath-receipt',
+} as const
+
+/** What is known so far, as headers. */
+function answerHeaders(about: About): HeaderList {
+  const names = Object.entries(ABOUT_HEADERS) as [keyof typeof ABOUT_HEADERS, string][]
+  return names.flatMap(([key, name]) => {
+    const value = about[key]
+    return value === undefined || value === '' ? [] : [[name, headerValue(value)]]
+  })
+}
+
+/** Longest value of one of our headers, in characters; ids may come from a client's body. */
+const VALUE_CHARS = 256
+
+/** Makes any string a legal header value: what is not visible ASCII is percent-encoded as UTF-8. */
+function headerValue(value: string): string {
+  return value.slice(0, VALUE_CHARS).replace(/[^\x21-\x7e]/gu, percentEncode)
+}
+
+function percentEncode(character: string): string {
+  return [...Buffer.from(character)]
+    .map((byte) => `%${byte.toString(16).padStart(2, '0').toUpperCase()}`)
+    .join('')
+}
+
+export { ABOUT_HEADERS, answerHeaders, type HeaderList, isEventStream, passedHeaders }

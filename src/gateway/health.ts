@@ -1,0 +1,100 @@
+/**
+ * Question: may a worker that failed get turns again?
+ *
+ * Passive: a worker is looked at only after it failed a request. One that refused a connection is
+ * marked down at once; one whose connection broke is asked once, since a single broken connection
+ * says little. While a worker is down it is asked again every `intervalMs` until any answer below
+ * 500 comes, and then marked up.
+ *
+ * At most one probe a worker is under way, each bounded by `timeoutMs`; timers are unref'd. It
+ * marks up only what it marked down itself: a worker that its owner took out stays out.
+ */
+import { type Scheduler, WarmpathError } from '../index.js'
+import type { HealthOptions } from './config.js'
+import { type Upstream, UpstreamFailure } from './upstream.js'
+
+interface Watch {
+  worker: string
+  url: string
+  down: boolean
+  timer?: NodeJS.Timeout
+}
+
+class HealthWatch {
+  readonly #scheduler: Scheduler
+  readonly #upstream: Upstream
+  readonly #options: HealthOptions
+  readonly #watches = new Map<string, Watch>()
+  readonly #closing = new AbortController()
+
+  constructor(scheduler: Scheduler, upstream: Upstream, options: HealthOptions) {
+    this.#scheduler = scheduler
+    this.#upstream = upstream
+    this.#options = options
+  }
+
+  /** A request to `worker`, which lives at `url`, failed like this. */
+  failed(worker: string, url: string, failure: UpstreamFailure): void {
+    const { kind } = failure
+    if (this.#closing.signal.aborted || (kind !== 'refused' && kind !== 'lost')) return
+    const known = this.#watches.get(worker)
+    const watch = known ?? { worker, url, down: false }
+    if (kind === 'refused') this.#mark(watch, 'down')
+    if (known) return
+    this.#watches.set(worker, watch)
+    if (watch.down) this.#again(watch)
+    else void this.#probe(watch)
+  }
+
+  close(): void {
+    this.#closing.abort()
+    for (const { timer } of this.#watches.values()) clearTimeout(timer)
+    this.#watches.clear()
+  }
+
+  /** Tells the scheduler, unless it knows. */
+  #mark(watch: Watch, health: 'up' | 'down'): void {
+    if (watch.down === (health === 'down')) return
+    watch.down = health === 'down'
+    try {
+      this.#scheduler.setHealth(watch.worker, health)
+    } catch (error) {
+      // Removed meanwhile: nothing is left to watch.
+      if (!WarmpathError.is(error)) throw error
+      this.#watches.delete(watch.worker)
+    }
+  }
+
+  #again(watch: Watch): void {
+    watch.timer = setTimeout(() => void this.#probe(watch), this.#options.intervalMs).unref()
+  }
+
+  async #probe(watch: Watch): Promise<void> {
+    const alive = await this.#answers(watch.url)
+    if (this.#closing.signal.aborted) return
+    this.#mark(watch, alive ? 'up' : 'down')
+    if (alive) this.#watches.delete(watch.worker)
+    else if (this.#watches.has(watch.worker)) this.#again(watch)
+  }
+
+  async #answers(url: string): Promise<boolean> {
+    const limit = AbortSignal.timeout(this.#options.timeoutMs)
+    const signal = AbortSignal.any([limit, this.#closing.signal])
+    const request = { url: probeUrl(url, this.#options.path), method: 'GET', headers: {} }
+    try {
+      const response = await this.#upstream.call(request, signal)
+      await response.body?.cancel()
+      return response.status < 500
+    } catch (error) {
+      if (error instanceof UpstreamFailure) return false
+      throw error
+    }
+  }
+}
+
+/** Probes go to the root of the worker's origin: engines serve health beside `/v1`, not under it. */
+function probeUrl(url: string, path: string): string {
+  return new URL(path, new URL(url).origin).href
+}
+
+export { HealthWatch }

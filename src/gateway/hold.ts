@@ -1,0 +1,53 @@
+/**
+ * Question: what does a client see while its turn is held?
+ *
+ * Nothing at first: most holds are short, and an answer whose head is still unsent can say its true
+ * status later. After `keepAliveAfterMs` a client that asked for a stream gets the head of one and
+ * keep-alives in its dialect, so that nothing between it and us takes the silence for a failure.
+ * From then on an error can only be an event. A client that waits for one JSON answer just waits.
+ *
+ * Costs one timer a held turn, unref'd; none for a turn that goes at once.
+ */
+import type { HoldOptions } from './config.js'
+import type { Exchange } from './exchange.js'
+
+/** Whether the client asked for a stream; asked once, and only of a turn held for long. */
+type WantsStream = () => boolean
+
+class HeldAnswer {
+  readonly #exchange: Exchange
+  readonly #options: HoldOptions
+  readonly #wantsStream: WantsStream
+  #timer: NodeJS.Timeout | undefined
+
+  constructor(exchange: Exchange, options: HoldOptions, wantsStream: WantsStream) {
+    this.#exchange = exchange
+    this.#options = options
+    this.#wantsStream = wantsStream
+  }
+
+  /** The turn is held, or still held; only the first call counts. */
+  held(): void {
+    this.#timer ??= setTimeout(() => this.#open(), this.#options.keepAliveAfterMs).unref()
+  }
+
+  /** The turn is held no longer, whatever came of it. Idempotent. */
+  settled(): void {
+    clearTimeout(this.#timer)
+  }
+
+  #open(): void {
+    if (this.#exchange.over || this.#exchange.headSent || !this.#wantsStream()) return
+    this.#exchange.openStream()
+    this.#keepAlive()
+    this.#timer = setInterval(() => this.#keepAlive(), this.#options.keepAliveEveryMs).unref()
+  }
+
+  #keepAlive(): void {
+    const { over, res, dialect } = this.#exchange
+    // A client that does not read gets no more of them: they would pile up.
+    if (!over && !res.writableNeedDrain && dialect) this.#exchange.write(dialect.keepAlive)
+  }
+}
+
+export { HeldAnswer, type WantsStream }

@@ -1,0 +1,51 @@
+/**
+ * Question: what does the gateway say of itself?
+ *
+ * `/healthz` for a load balancer, `/status` for a person or a scraper, `/receipts/:id` for why a
+ * turn went where it went, `/v1/models` for a client that wants to know what it may ask for. All
+ * read the scheduler and change nothing. They are as open as the port is: session ids are in
+ * receipts and in the status, which is a reason for the default host.
+ */
+import { WarmpathError } from '../index.js'
+import type { Exchange } from './exchange.js'
+import { passOn } from './pass.js'
+import type { Parts } from './turns.js'
+
+function serveHealth(parts: Parts, exchange: Exchange): void {
+  const up = parts.scheduler.status().workers.filter((worker) => worker.health === 'up').length
+  exchange.json(up > 0 ? 200 : 503, { status: up > 0 ? 'ok' : 'no worker is up', workersUp: up })
+}
+
+function serveStatus(parts: Parts, exchange: Exchange): void {
+  exchange.json(200, parts.scheduler.status())
+}
+
+function serveReceipt(parts: Parts, exchange: Exchange, id: string): void {
+  const receipt = parts.scheduler.receipt(id)
+  if (receipt === undefined) {
+    throw new WarmpathError('WARMPATH_UNKNOWN_ID', 'no receipt with this id is kept')
+  }
+  exchange.json(200, receipt)
+}
+
+/**
+ * What clients may ask for, in the one list that both families of clients read. A scheduler that
+ * passes model names through has no list of its own; then a worker is asked.
+ */
+async function serveModels(parts: Parts, exchange: Exchange): Promise<void> {
+  const names = parts.scheduler.models()
+  if (names.length === 0) return passOn(parts, exchange)
+  const data = names.map((id) => ({
+    id,
+    object: 'model',
+    type: 'model',
+    display_name: id,
+    created: 0,
+    created_at: '1970-01-01T00:00:00Z',
+    owned_by: 'warmpath',
+  }))
+  const [first, last] = [names[0], names[names.length - 1]]
+  exchange.json(200, { object: 'list', data, has_more: false, first_id: first, last_id: last })
+}
+
+export { serveHealth, serveModels, serveReceipt, serveStatus }

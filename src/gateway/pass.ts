@@ -1,0 +1,85 @@
+/**
+ * Question: what of everything that is no turn: token counts, embeddings, files, stored responses?
+ *
+ * It goes to a worker as it is, with the model name mapped where the body has one, without a
+ * reservation: what is neither long nor part of a session needs none. A stored response goes to the
+ * worker that made it, since no other knows it.
+ *
+ * Only a worker that refuses the connection is passed over, for the next that is up: here nothing
+ * says whether a request may be repeated once it has been received.
+ */
+import { type Destination, upstreamUrl, WarmpathError } from '../index.js'
+import { readBody } from './body.js'
+import { deliver } from './deliver.js'
+import type { Exchange } from './exchange.js'
+import type { Parts } from './turns.js'
+import { UpstreamFailure } from './upstream.js'
+
+/** To a worker that is up and serves the body's model. */
+async function passOn(parts: Parts, exchange: Exchange): Promise<void> {
+  const raw = await readBody(exchange.req, parts.settings.limits.bodyBytes)
+  const body = objectIn(raw)
+  const model = typeof body?.model === 'string' ? body.model : undefined
+  for (let left = parts.settings.retry.attempts - 1; ; left -= 1) {
+    const to = parts.scheduler.destination(model, exchange.dialect?.name)
+    const renamed = body && model !== undefined && to.model !== model
+    const sent = renamed ? JSON.stringify({ ...body, model: to.model }) : raw
+    const outcome = await ask(parts, exchange, to, sent)
+    if (outcome instanceof Response) return give(parts, exchange, outcome)
+    if (left === 0 || outcome.kind !== 'refused') throw outcome
+  }
+}
+
+/** To the worker that holds the response `id`. Throws WARMPATH_UNKNOWN_ID when none is known. */
+async function passToOwner(parts: Parts, exchange: Exchange, id: string): Promise<void> {
+  const raw = await readBody(exchange.req, parts.settings.limits.bodyBytes)
+  const { scheduler } = parts
+  const owner = scheduler.responseOwner(id, scheduler.tenantOf(exchange.req.headers))
+  if (owner === undefined) {
+    throw new WarmpathError('WARMPATH_UNKNOWN_ID', 'no worker is known to hold this response')
+  }
+  const outcome = await ask(parts, exchange, owner, raw)
+  if (!(outcome instanceof Response)) throw outcome
+  await give(parts, exchange, outcome)
+}
+
+/** The JSON object of a body; undefined for any other body, which is passed on as it is. */
+function objectIn(raw: Buffer): Record<string, unknown> | undefined {
+  if (raw[0] !== 0x7b) return undefined
+  try {
+    return JSON.parse(raw.toString()) as Record<string, unknown>
+  } catch {
+    return undefined
+  }
+}
+
+async function ask(
+  parts: Parts,
+  exchange: Exchange,
+  to: Destination,
+  body: string | Buffer,
+): Promise<Response | UpstreamFailure> {
+  const { worker, target, model } = to
+  Object.assign(exchange.about, { worker, target, model })
+  const url = upstreamUrl(to.url, exchange.path)
+  const { method = 'GET', headers } = exchange.req
+  const request = {
+    url,
+    method,
+    headers: to.headers(headers),
+    body: body.length > 0 ? body : undefined,
+  }
+  try {
+    return await parts.upstream.call(request, exchange.signal)
+  } catch (error) {
+    if (!(error instanceof UpstreamFailure)) throw error
+    parts.health.failed(worker, url, error)
+    return error
+  }
+}
+
+async function give(parts: Parts, exchange: Exchange, response: Response): Promise<void> {
+  await deliver(exchange, response, parts.settings.timeouts.clientIdleMs)
+}
+
+export { passOn, passToOwner }

@@ -1,0 +1,129 @@
+/**
+ * Question: how does one turn get from a client to a worker and back?
+ *
+ * The way: read the body, submit (which waits while the turn is held), ask the worker, deliver. If
+ * a worker fails before anything of its answer has begun, or declines (429, 502, 503), the turn
+ * moves to the next candidate as long as the scheduler says that this is safe and attempts are
+ * left. A worker's last word is passed on as it is, errors included.
+ *
+ * Whatever happens, the reservation ends: by `Turn.observe` once there is an answer, by disposing
+ * before. It decides nothing about where a turn goes.
+ */
+import type { Scheduler, Turn } from '../index.js'
+import { WarmpathError } from '../index.js'
+import { readBody } from './body.js'
+import type { Settings } from './config.js'
+import { deliver, pump } from './deliver.js'
+import type { Exchange } from './exchange.js'
+import { isEventStream } from './headers.js'
+import type { HealthWatch } from './health.js'
+import { HeldAnswer } from './hold.js'
+import { type Upstream, UpstreamFailure } from './upstream.js'
+
+/** What serving needs; one of each a gateway. */
+interface Parts {
+  scheduler: Scheduler
+  settings: Settings
+  upstream: Upstream
+  health: HealthWatch
+}
+
+/** Answers by which a worker says that it did not take the request, so that another may. */
+const DECLINED: ReadonlySet<number> = new Set([429, 502, 503])
+
+async function serveTurn(parts: Parts, exchange: Exchange): Promise<void> {
+  const raw = await readBody(exchange.req, parts.settings.limits.bodyBytes)
+  const turn = await submit(parts, exchange, raw)
+  try {
+    const response = turn.observe(await ask(parts, exchange, turn))
+    const { clientIdleMs } = parts.settings.timeouts
+    if (!exchange.headSent) await deliver(exchange, response, clientIdleMs)
+    else await join(exchange, response, clientIdleMs)
+  } catch (error) {
+    turn.fail(error)
+    if (error instanceof UpstreamFailure) parts.health.failed(turn.worker, turn.url, error)
+    throw error
+  } finally {
+    turn[Symbol.dispose]()
+  }
+}
+
+async function submit(parts: Parts, exchange: Exchange, raw: Buffer): Promise<Turn> {
+  const held = new HeldAnswer(exchange, parts.settings.hold, () => asksForStream(exchange, raw))
+  try {
+    return await parts.scheduler.submit({
+      path: exchange.path,
+      method: 'POST',
+      headers: exchange.req.headers,
+      raw,
+      signal: exchange.signal,
+      onHold: () => held.held(),
+    })
+  } finally {
+    held.settled()
+  }
+}
+
+/** Parses the body once more, but only of a turn that has been held for long. */
+function asksForStream(exchange: Exchange, raw: Buffer): boolean {
+  const { headers } = exchange.req
+  if (headers.accept?.includes('text/event-stream')) return true
+  if (headers['content-encoding'] !== undefined) return false
+  return (JSON.parse(raw.toString()) as { stream?: unknown }).stream === true
+}
+
+/** Asks the turn's worker, and others where that is safe, until there is an answer to pass on. */
+async function ask(parts: Parts, exchange: Exchange, turn: Turn): Promise<Response> {
+  for (let left = parts.settings.retry.attempts - 1; ; left -= 1) {
+    note(exchange, turn)
+    const { worker, url } = turn
+    const outcome = await attempt(parts.upstream, turn, exchange.signal)
+    const moved = left > 0 && mayMove(outcome) && turn.next()
+    if (!moved) {
+      if (outcome instanceof Response) return outcome
+      throw outcome
+    }
+    // After the move: a turn on a worker that is marked down would be lost with it.
+    if (outcome instanceof Response) await outcome.body?.cancel()
+    else parts.health.failed(worker, url, outcome)
+  }
+}
+
+async function attempt(
+  upstream: Upstream,
+  turn: Turn,
+  signal: AbortSignal,
+): Promise<Response | UpstreamFailure> {
+  try {
+    return await upstream.call({ url: turn.url, ...turn.init }, signal)
+  } catch (error) {
+    if (error instanceof UpstreamFailure) return error
+    throw error
+  }
+}
+
+/** A slow worker may still be at work on it, so only a worker that is not counts. */
+function mayMove(outcome: Response | UpstreamFailure): boolean {
+  if (outcome instanceof Response) return DECLINED.has(outcome.status)
+  return outcome.kind === 'refused' || outcome.kind === 'lost'
+}
+
+/** Continues a stream whose head was sent while the turn was held. */
+async function join(exchange: Exchange, response: Response, clientIdleMs: number): Promise<void> {
+  if (response.ok && isEventStream(response.headers) && response.body) {
+    await pump(exchange, response.body, clientIdleMs)
+    return exchange.end()
+  }
+  await response.body?.cancel()
+  throw new WarmpathError(
+    'WARMPATH_UPSTREAM',
+    `the worker answered with status ${response.status} and no event stream`,
+  )
+}
+
+function note(exchange: Exchange, turn: Turn): void {
+  const { worker, model, target, session, receiptId, heldMs } = turn
+  Object.assign(exchange.about, { worker, model, target, session, receipt: receiptId, heldMs })
+}
+
+export { type Parts, serveTurn }
