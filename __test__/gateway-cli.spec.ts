@@ -1,0 +1,145 @@
+/** The commands as processes: what they print, how they end. */
+import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import test, { type ExecutionContext } from 'ava'
+import { API, answering, json, send, startWorker, until } from './gateway-support.js'
+
+const MAIN = join(__dirname, '../src/cli/main.mts')
+const { path, request, answer } = API['openai-chat']
+
+interface Run {
+  process: ChildProcessWithoutNullStreams
+  out: string
+  err: string
+  /** The exit code, once it has ended. */
+  code: Promise<number | null>
+}
+
+function run(t: ExecutionContext, args: string[], env: Record<string, string> = {}): Run {
+  const process_ = spawn(process.execPath, ['--import=tsx', MAIN, ...args], {
+    cwd: join(__dirname, '..'),
+    env: { ...process.env, NODE_NO_WARNINGS: '1', ...env },
+  })
+  t.teardown(() => process_.kill('SIGKILL'))
+  const ended: Run = {
+    process: process_,
+    out: '',
+    err: '',
+    code: once(process_, 'close').then(([code]) => code as number | null),
+  }
+  process_.stdout.on('data', (piece) => {
+    ended.out += String(piece)
+  })
+  process_.stderr.on('data', (piece) => {
+    ended.err += String(piece)
+  })
+  return ended
+}
+
+function configFile(t: ExecutionContext, content: unknown): string {
+  const folder = mkdtempSync(join(tmpdir(), 'warmpath-'))
+  t.teardown(() => rmSync(folder, { recursive: true }))
+  const file = join(folder, 'config.json')
+  writeFileSync(file, typeof content === 'string' ? content : JSON.stringify(content))
+  return file
+}
+
+/** Starts `serve` and waits until it says where. */
+async function serve(t: ExecutionContext, config: unknown, ...more: string[]) {
+  const served = run(t, ['serve', '--config', configFile(t, config), '--port', '0', ...more])
+  await until(t, 'it listens', () => served.err.includes('listens on'), 60_000)
+  const url = /listens on (\S+)/.exec(served.err)?.[1] ?? ''
+  return { ...served, served, url }
+}
+
+test.serial('serve, status, explain, and a stop that lets a turn finish', async (t) => {
+  let release: (() => void) | undefined
+  const worker = await startWorker(t, answering())
+  const scheduler = {
+    workers: [
+      { id: 'w0', url: worker.url },
+      { id: 'w1', url: worker.url },
+    ],
+  }
+  const { served, url } = await serve(t, { scheduler }, '--log')
+
+  const turn = await send(url + path, { body: request })
+  t.is(turn.status, 200)
+  const id = String(turn.headers['x-warmpath-receipt'])
+  const status = run(t, ['status', '--url', url])
+  t.is(await status.code, 0)
+  const explain = run(t, ['explain', id, '--url', `${url}/`])
+  t.is(await explain.code, 0)
+  const none = run(t, ['explain', '987654', '--url', url])
+  t.is(await none.code, 1)
+  t.regex(status.out, /^worker +health +turns/)
+  t.regex(status.out, /^w0 +up +0 /m)
+  t.regex(explain.out, new RegExp(`^Receipt ${id}: to ${turn.headers['x-warmpath-worker']}, `))
+  t.regex(explain.out, /^> w[01] +\d/m)
+  t.regex(explain.out, /^outcome +completed; reported 5 prompt tokens/m)
+  t.regex(none.err, /no receipt with this id is kept/)
+
+  worker.handler = (_req, res) => {
+    release = () => json(res, 200, answer)
+  }
+  const pending = send(url + path, { body: request })
+  await until(t, 'the worker is asked', () => release !== undefined)
+  served.process.kill('SIGTERM')
+  await until(t, 'it says that it stops', () => served.err.includes('stops'))
+  release?.()
+  t.is((await pending).status, 200)
+  t.is(await served.code, 0)
+  const logged = served.out
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line))
+  t.is(logged.filter((line) => line.path === path && line.status === 200).length, 2)
+})
+
+test.serial('SIGINT stops it too, with exit code 0 and nothing on standard output', async (t) => {
+  const { served } = await serve(t, { scheduler: { workers: [{ url: 'http://127.0.0.1:1' }] } })
+  served.process.kill('SIGINT')
+  t.is(await served.code, 0)
+  t.is(served.out, '')
+})
+
+const WRONG: [string, unknown, string[], RegExp][] = [
+  ['a file that is not JSON', '{"secret-value" 1', [], /is not valid JSON/],
+  ['an unknown field', { scheduler: {}, prot: 1 }, [], /prot is not known; known: host, port/],
+  ['a port that is none', { scheduler: {} }, ['--port', 'x'], /whole number from 0 to 65535/],
+]
+
+for (const [what, content, more, message] of WRONG) {
+  test.serial(`${what} is exit code 2 and one line that says so`, async (t) => {
+    const wrong = run(t, ['serve', '-c', configFile(t, content), ...more])
+    t.is(await wrong.code, 2)
+    t.regex(wrong.err, message)
+    t.notRegex(wrong.err, /secret-value|\n\s+at /)
+    t.is(wrong.out, '')
+  })
+}
+
+test.serial('an unknown command is exit code 2', async (t) => {
+  const unknown = run(t, ['surve'])
+  t.is(await unknown.code, 2)
+  t.regex(unknown.err, /unknown command 'surve'/)
+})
+
+test.serial('no gateway at the address is exit code 1 and says where it looked', async (t) => {
+  const worker = await startWorker(t, answering())
+  await worker.close()
+  const none = run(t, ['status', '--url', worker.url])
+  t.is(await none.code, 1)
+  t.true(none.err.includes(`cannot reach a gateway at ${worker.url} (ECONNREFUSED)`), none.err)
+})
+
+test.serial('help is exit code 0 and shows a configuration', async (t) => {
+  const help = run(t, ['serve', '--help'])
+  t.is(await help.code, 0)
+  t.regex(help.out, /--config <file>/)
+  t.regex(help.out, /"workers": \[\{ "id": "a"/)
+  t.regex(help.out, /Exit codes:/)
+})

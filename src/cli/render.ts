@@ -1,0 +1,136 @@
+/**
+ * Question: what does a person want to see of a status and of a receipt?
+ *
+ * A receipt is read from the top: what was decided, what had to be obeyed (lock, admission), what was
+ * believed (overlap and how good the evidence was), and the rows from which the cheapest was taken,
+ * with every term of their cost. Nothing is computed but shares and dates; figures that are not there
+ * are a dash, never a zero.
+ */
+import type { Receipt, Status } from '../index.js'
+import { table, text, visible } from './table.js'
+
+function renderStatus(status: Status): string {
+  const { sessions, reservations, holds, paused, counters, anomalies } = status
+  const workers = status.workers.map((worker) => [
+    worker.id,
+    worker.health,
+    worker.inFlight,
+    worker.prefillTokens,
+    worker.activeTokens,
+    worker.usedTokens,
+    worker.capacityTokens ?? undefined,
+    worker.predictedCachedTokens,
+  ])
+  const head = ['worker', 'health', 'turns', 'prefill', 'active', 'used', 'capacity', 'cached']
+  const odd = Object.entries(anomalies).filter(([, count]) => count > 0)
+  return lines([
+    table(head, workers),
+    '',
+    facts([
+      ['targets', status.targets.map(visible).join(', ')],
+      ['sessions', `${text(sessions)}, ${text(paused)} paused`],
+      ['turns', `${text(reservations)} under way, ${text(holds)} of them held`],
+      ['so far', Object.entries(counters).map(counted).join(', ')],
+      ['prefixes', `${text(status.prefix.blocks)} blocks in ${text(status.prefix.bytes)} bytes`],
+      ['anomalies', odd.length === 0 ? 'none' : odd.map(counted).join(', ')],
+    ]),
+    '',
+    'Columns in tokens, but for turns. used: what admission counts; cached: what is believed.',
+  ])
+}
+
+function renderReceipt(receipt: Receipt): string {
+  const { candidates, eligible, prompt, weights } = receipt
+  const rows = candidates.map((row) => [
+    `${row.chosen ? '> ' : '  '}${visible(row.worker)}`,
+    row.cost,
+    row.overlapTokens,
+    row.prefillTokens,
+    row.activeTokens,
+    row.additionalTokens,
+    row.requests,
+  ])
+  const left = eligible > rows.length ? `The cheapest ${rows.length} of ${eligible} workers.` : ''
+  const named = Object.entries(weights).map(([name, value]) => `${name} ${value ?? '-'}`)
+  return lines([
+    `Receipt ${receipt.id}: to ${visible(receipt.worker ?? '-')}, target ${visible(receipt.target)}`,
+    '',
+    facts([
+      ['decided', new Date(receipt.at).toISOString()],
+      ['session', session(receipt)],
+      ['prompt', `${text(prompt.tokens)} tokens, ${text(prompt.blocks)} blocks`],
+      ['credit', credit(receipt)],
+      ['lock', lock(receipt)],
+      ['admission', admission(receipt)],
+      ['outcome', outcome(receipt)],
+    ]),
+    '',
+    table(['  worker', 'cost', 'overlap', 'prefill', 'active', 'added', 'turns'], rows),
+    '',
+    ...(left === '' ? [] : [left]),
+    `Cost in units of ${text(prompt.unitTokens)} tokens, least wins; other columns in tokens, but for turns.`,
+    `Weights: ${named.join(', ')}`,
+  ])
+}
+
+function session({ session: name, branch, detour }: Receipt): string {
+  const of = branch === null ? '' : `, branch ${branch}`
+  return `${visible(name) || '-'}${of}${detour ? ', away from its own target for now' : ''}`
+}
+
+function credit({ prompt, predictedCachedTokens, trust }: Receipt): string {
+  const share = prompt.tokens > 0 ? predictedCachedTokens / prompt.tokens : 0
+  const of = `${text(predictedCachedTokens)} tokens believed cached (${Math.round(share * 100)} %)`
+  const { volatile } = prompt
+  const end = volatile && `; segment ${volatile.segment} from token ${text(volatile.atToken)} on: `
+  return `${of}, evidence: ${trust}${end ? end + visible(volatile.reason) : ''}`
+}
+
+const LOCKS: Readonly<Record<Receipt['lock']['decided'], string>> = {
+  free: 'none',
+  'tool-loop': 'tool results go back to who made the calls',
+  'provider-state': 'the request leans on state that one worker keeps',
+  both: 'tool results go back to who made the calls, which also keeps state of the request',
+}
+
+function lock({ lock: { decided, ...notes } }: Receipt): string {
+  const more = Object.entries(notes).filter(
+    ([, note]) => note !== 0 && note !== false && note !== null,
+  )
+  return [
+    LOCKS[decided],
+    ...more.map(([name, note]) => `${name}: ${visible(JSON.stringify(note))}`),
+  ].join('; ')
+}
+
+function admission({ admission: { verdict, heldMs, worker } }: Receipt): string {
+  const where = worker === null ? '' : `, on ${visible(worker)}`
+  if (verdict === 'free') return 'went at once'
+  if (verdict === 'kept') return `went at once${where}, where its session is kept`
+  return `held ${text(heldMs / 1000)} s, then went${where}`
+}
+
+function outcome({ outcome: ending }: Receipt): string {
+  if (ending.state !== 'completed') return ending.state
+  const { promptTokens, cachedTokens, completionTokens } = ending
+  const [prompt, cached, completion] = [promptTokens, cachedTokens, completionTokens].map((count) =>
+    text(count ?? undefined),
+  )
+  return `completed; reported ${prompt} prompt tokens, ${cached} of them cached, ${completion} generated`
+}
+
+function counted([name, count]: [string, number]): string {
+  return `${text(count)} ${name}`
+}
+
+/** Names on the left, as wide as the widest. */
+function facts(pairs: readonly (readonly [string, string])[]): string {
+  const width = Math.max(...pairs.map(([name]) => name.length))
+  return pairs.map(([name, value]) => `${name.padEnd(width)}  ${value}`).join('\n')
+}
+
+function lines(parts: readonly string[]): string {
+  return `${parts.join('\n')}\n`
+}
+
+export { renderReceipt, renderStatus }

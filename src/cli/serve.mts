@@ -1,0 +1,116 @@
+/**
+ * `warmpath serve`: the gateway as a process.
+ *
+ * Reads the configuration file, starts the gateway, says where it listens on standard error, and
+ * stops on SIGTERM or SIGINT: what is under way is finished first, a second signal ends at once.
+ * Standard output is the access log's alone, so that it can be piped.
+ */
+import { readFile } from 'node:fs/promises'
+import { Command, InvalidArgumentError } from 'commander'
+import { type Gateway, type GatewayConfig, readConfig, startGateway } from '../gateway/index.js'
+import { WarmpathError } from '../index.js'
+
+interface ServeOptions {
+  config: string
+  host?: string
+  port?: number
+  log?: true
+}
+
+const EXAMPLE = `
+A configuration file (JSON); everything but "scheduler" may be left out:
+  {
+    "port": 8088,
+    "scheduler": {
+      "workers": [{ "id": "a", "url": "http://10.0.0.1:8000" }, { "id": "b", "url": "http://10.0.0.2:8000" }],
+      "targets": {
+        "qwen": { "model": "Qwen/Qwen3-32B", "workers": ["a", "b"] },
+        "frontier": { "provider": "anthropic", "model": "claude-opus-5", "credential": "env:ANTHROPIC_API_KEY" }
+      },
+      "aliases": { "auto": ["qwen", "frontier"] }
+    }
+  }
+
+Clients use it as their base URL: /v1/chat/completions, /v1/responses, /v1/messages.
+Also there: /healthz, /status, /receipts/ID, /v1/models.
+
+Exit codes: 0 stopped by a signal, 1 failed, 2 wrong usage or configuration.`
+
+function serveCommand(): Command {
+  return new Command('serve')
+    .description('run the gateway: OpenAI Chat, OpenAI Responses and Anthropic Messages over HTTP')
+    .requiredOption('-c, --config <file>', 'configuration file (JSON)')
+    .option('-p, --port <number>', 'port, over the one of the file; 0 takes any free one', readPort)
+    .option('-H, --host <address>', 'address to listen on, over the one of the file')
+    .option('--log', 'one JSON line for each request on standard output')
+    .addHelpText('after', EXAMPLE)
+    .action(serve)
+}
+
+function readPort(text: string): number {
+  const port = Number(text)
+  if (/^\d{1,5}$/.test(text) && port <= 65_535) return port
+  throw new InvalidArgumentError('It must be a whole number from 0 to 65535.')
+}
+
+async function serve(options: ServeOptions): Promise<void> {
+  // From the start on: who hears "listens" may signal at once.
+  const stop = stopSignal()
+  const config = await loadConfig(options.config)
+  if (options.host !== undefined) config.host = options.host
+  if (options.port !== undefined) config.port = options.port
+  if (options.log) config.accessLog = logToOutput()
+  const gateway = await startGateway(config)
+  process.stderr.write(`warmpath listens on ${gateway.url}\n`)
+  await stop
+  process.stderr.write('warmpath stops: no new requests, waiting for those under way\n')
+  await closeUnlessHurried(gateway)
+}
+
+async function loadConfig(file: string): Promise<GatewayConfig> {
+  let text: string
+  try {
+    text = await readFile(file, 'utf8')
+  } catch (error) {
+    const code = (error as NodeJS.ErrnoException).code ?? 'an error'
+    throw new WarmpathError('WARMPATH_CONFIG', `cannot read ${file} (${code})`)
+  }
+  try {
+    return readConfig(JSON.parse(text), process.env)
+  } catch (error) {
+    if (WarmpathError.is(error)) throw error
+    // The parser's message may quote the file, and with it a credential; its position may not.
+    const position = /position \d+( \(line \d+ column \d+\))?/.exec((error as Error).message)?.[0]
+    const where = position === undefined ? '' : ` at ${position}`
+    throw new WarmpathError('WARMPATH_CONFIG', `${file} is not valid JSON${where}`)
+  }
+}
+
+/** Stops writing when whoever read the log has gone; serving is worth more than logging. */
+function logToOutput(): (line: string) => void {
+  let open = true
+  process.stdout.on('error', () => {
+    open = false
+  })
+  return (line) => {
+    if (open) process.stdout.write(`${line}\n`)
+  }
+}
+
+function stopSignal(): Promise<void> {
+  return new Promise((resolve) => {
+    process.once('SIGTERM', () => resolve())
+    process.once('SIGINT', () => resolve())
+  })
+}
+
+async function closeUnlessHurried(gateway: Gateway): Promise<void> {
+  const hurry = () => process.exit(1)
+  process.once('SIGTERM', hurry)
+  process.once('SIGINT', hurry)
+  await gateway.close()
+  process.off('SIGTERM', hurry)
+  process.off('SIGINT', hurry)
+}
+
+export { serveCommand }
