@@ -181,6 +181,14 @@ test('a JSON answer is read at its end', async (t) => {
   })
 })
 
+test('a whole answer to a request for a stream passes as it is', async (t) => {
+  using f = fleet()
+  const turn = await f.scheduler.submit(chat('s', 'hello', { stream: true }))
+  const text = '{"choices":[],\n\n"usage":{"prompt_tokens":7}}'
+  t.is(await turn.observe(new Response(text, JSON_ANSWER)).text(), text)
+  t.like(turn.receipt()?.outcome, { state: 'completed', promptTokens: 7 })
+})
+
 test('an answer that cannot be read passes all the same', async (t) => {
   using f = fleet({ limits: { bodyBytes: 200 } })
   const answers: [string, ResponseInit][] = [

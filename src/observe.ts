@@ -37,12 +37,18 @@ export function observeResponse(response: Response, plan: ObservePlan): Response
     else reservation.fail()
     return response
   }
-  const watch = new Watch(body.getReader(), reading(response, plan), plan)
+  const type = response.headers.get('content-type') ?? ''
+  const isStream = type.includes('event-stream')
+  const filter = isStream ? plan.filter : undefined
+  const reading = isStream
+    ? new StreamReading(plan.dialect.stream())
+    : new JsonReading(plan.dialect, plan.maxBytes)
+  const watch = new Watch(body.getReader(), reading, filter, plan)
   const stream = watchedStream(watch)
   collected.register(stream, watch, watch)
   const { status, statusText } = response
   const headers = new Headers(response.headers)
-  if (plan.filter !== undefined) headers.delete('content-length')
+  if (filter !== undefined) headers.delete('content-length')
   return new Response(stream, { status, statusText, headers })
 }
 
@@ -62,13 +68,6 @@ interface Reading {
   push(bytes: Uint8Array): void
   facts(): ResponseFacts | undefined
   end(): ResponseFacts | undefined
-}
-
-function reading(response: Response, { dialect, maxBytes }: ObservePlan): Reading {
-  const type = response.headers.get('content-type') ?? ''
-  return type.includes('event-stream')
-    ? new StreamReading(dialect.stream())
-    : new JsonReading(dialect, maxBytes)
 }
 
 class StreamReading implements Reading {
@@ -124,11 +123,18 @@ class JsonReading implements Reading {
 
 class Watch {
   readonly #source: Source
+  readonly #filter: UsageChunkFilter | undefined
   readonly #plan: ObservePlan
   #reading: Reading | undefined
 
-  constructor(source: Source, reading: Reading, plan: ObservePlan) {
+  constructor(
+    source: Source,
+    reading: Reading,
+    filter: UsageChunkFilter | undefined,
+    plan: ObservePlan,
+  ) {
     this.#source = source
+    this.#filter = filter
     this.#plan = plan
     this.#reading = reading
   }
@@ -144,7 +150,7 @@ class Watch {
   }
 
   async pull(controller: ReadableStreamDefaultController<Uint8Array>): Promise<void> {
-    const { filter, reservation } = this.#plan
+    const filter = this.#filter
     try {
       for (;;) {
         const { done, value } = await this.#source.read()
@@ -163,7 +169,7 @@ class Watch {
       }
     } catch (error) {
       collected.unregister(this)
-      reservation.fail()
+      this.#plan.reservation.fail()
       controller.error(error)
     }
   }
