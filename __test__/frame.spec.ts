@@ -1,7 +1,7 @@
 import test from 'ava'
 import fc from 'fast-check'
 
-import { FrameWriter, NO_TEXT, PromptKind, packIds, type TurnFrame } from '../src/frame.js'
+import { FrameWriter, NO_TEXT, PromptKind, packIds, type TurnFrame } from '../src/link/frame.js'
 
 const base: TurnFrame = {
   final: false,

@@ -83,7 +83,8 @@ const rows = [
     holds: ratio <= LIMIT,
   },
 ]
-for (const { name, value, unit } of rows) process.stdout.write(`${name.padEnd(28)}${value} ${unit}\n`)
+for (const { name, value, unit } of rows)
+  process.stdout.write(`${name.padEnd(28)}${value} ${unit}\n`)
 if (values.json) writeFileSync(values.json, `${JSON.stringify({ rows }, null, 2)}\n`)
 few.scheduler.close()
 many.scheduler.close()

@@ -29,8 +29,7 @@ export {
 export { ERROR_CODES, type ErrorCode, type ErrorOptions, WarmpathError } from './errors.js'
 export { responseHeaders, upstreamUrl } from './forward/index.js'
 export { type HeaderMap, type HeadersLike, readHeaders } from './identity/index.js'
-export type { Candidate, CostRow, Receipt, Status, WorkerStatus } from './report.js'
-export type { Hold, TurnRequest } from './request.js'
+export type { Candidate, CostRow, Receipt, Status, WorkerStatus } from './link/report.js'
 export { type AddedWorker, type Destination, Scheduler } from './scheduler.js'
 export type {
   DecisionMessage,
@@ -38,4 +37,5 @@ export type {
   ErrorMessage,
   HoldMessage,
 } from './telemetry/index.js'
+export type { Hold, TurnRequest } from './turn/request.js'
 export type { Turn, TurnInit } from './turn.js'

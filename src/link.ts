@@ -12,9 +12,9 @@
 import { type Clock, micros } from './clock.js'
 import type { Usage } from './dialects/index.js'
 import { fromNative, WarmpathError } from './errors.js'
-import { FrameWriter, packIds, type TurnFrame } from './frame.js'
+import { FrameWriter, packIds, type TurnFrame } from './link/frame.js'
+import { Topology } from './link/topology.js'
 import { native, type SchedulerHandle } from './native.js'
-import { Topology } from './topology.js'
 
 /** Where a turn was put, or that it waits (`worker` is absent). */
 export interface Placement {

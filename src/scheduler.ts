@@ -21,11 +21,8 @@ import {
 import type { DialectName } from './dialects/index.js'
 import { WarmpathError } from './errors.js'
 import { requestHeaders } from './forward/index.js'
-import { NO_TEXT, PromptKind, type TurnFrame } from './frame.js'
-import { abortError, waitForGo } from './hold.js'
 import { type HeadersLike, readHeaders } from './identity/index.js'
-import { Link, type Placement } from './link.js'
-import { Health, native } from './native.js'
+import { NO_TEXT, PromptKind, type TurnFrame } from './link/frame.js'
 import {
   type Candidate,
   candidatesOf,
@@ -33,16 +30,19 @@ import {
   receiptOf,
   type Status,
   statusOf,
-} from './report.js'
+} from './link/report.js'
+import type { KnownTarget, KnownWorker } from './link/topology.js'
+import { Link, type Placement } from './link.js'
+import { Health, native } from './native.js'
+import { published } from './telemetry/index.js'
+import { abortError, waitForGo } from './turn/hold.js'
 import {
   type ReadRequest,
   type RequestRules,
   readRequest,
   type TurnRequest,
   tenantOf,
-} from './request.js'
-import { published } from './telemetry/index.js'
-import type { KnownTarget, KnownWorker } from './topology.js'
+} from './turn/request.js'
 import { type Route, Turn } from './turn.js'
 
 /** A worker that joins a running scheduler. */

@@ -6,8 +6,8 @@
  * further end is a no-op. Holds no reference to the Turn, so that a forgotten Turn can be collected
  * and ended by its finaliser.
  */
-import type { Completion, Link } from './link.js'
-import { published } from './telemetry/index.js'
+import type { Completion, Link } from '../link.js'
+import { published } from '../telemetry/index.js'
 
 type Phase = 'running' | 'observing' | 'ended'
 

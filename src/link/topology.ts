@@ -4,8 +4,8 @@
  * A copy of what the core was told, read again when its epoch changes: workers come and go at run
  * time, and in a shared scheduler another thread may have added them. Look-ups are O(1).
  */
-import type { TargetDetail, WorkerDetail } from './config/index.js'
-import { WarmpathError } from './errors.js'
+import type { TargetDetail, WorkerDetail } from '../config/index.js'
+import { WarmpathError } from '../errors.js'
 
 export interface KnownWorker extends WorkerDetail {
   readonly index: number

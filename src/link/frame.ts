@@ -8,7 +8,7 @@
  * Text costs one `encodeInto`; segment lengths are free when the text is ASCII and one pass over
  * the segments otherwise. Trusts that segment ends ascend and the last one is the text's length.
  */
-import { WarmpathError } from './errors.js'
+import { WarmpathError } from '../errors.js'
 
 export const PromptKind = { text: 0, tokens: 1, hashes: 2 } as const
 

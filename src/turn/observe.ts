@@ -8,10 +8,10 @@
  * cancel, or when the returned stream is collected unread. A reader that fails costs the usage
  * figures and never the answer.
  */
-import type { Logger } from './config/index.js'
-import type { Dialect, ResponseFacts, StreamReader } from './dialects/index.js'
-import type { UsageChunkFilter } from './forward/index.js'
-import type { Completion } from './link.js'
+import type { Logger } from '../config/index.js'
+import type { Dialect, ResponseFacts, StreamReader } from '../dialects/index.js'
+import type { UsageChunkFilter } from '../forward/index.js'
+import type { Completion } from '../link.js'
 import type { Reservation } from './reservation.js'
 
 export interface ObservePlan {

@@ -4,8 +4,8 @@
  * The core writes these as JSON when somebody asks, with names in place of its numbers. Here they
  * get their types, and candidates the address of their worker. Nothing is computed.
  */
-import type { Link } from './link.js'
-import { native } from './native.js'
+import type { Link } from '../link.js'
+import { native } from '../native.js'
 import type { Topology } from './topology.js'
 
 /** One worker's row of a decision. Costs are in blocks, the least wins. */

@@ -5,9 +5,9 @@
  * `onHold` that throws. Whoever loses finds the waiter gone. After an abort the reservation is given
  * back in the same call, also when the core had just let the turn go.
  */
-import type { Clock } from './clock.js'
-import { type ErrorCode, WarmpathError } from './errors.js'
-import { type Link, Outcome, type Settlement } from './link.js'
+import type { Clock } from '../clock.js'
+import { type ErrorCode, WarmpathError } from '../errors.js'
+import { type Link, Outcome, type Settlement } from '../link.js'
 import type { Hold } from './request.js'
 
 export interface HoldPlan {

@@ -8,15 +8,15 @@
  */
 import { hash } from 'node:crypto'
 import { brotliDecompressSync, gunzipSync, inflateSync } from 'node:zlib'
-import { type Dialect, dialectOf, type RequestFacts } from './dialects/index.js'
-import { WarmpathError } from './errors.js'
+import { type Dialect, dialectOf, type RequestFacts } from '../dialects/index.js'
+import { WarmpathError } from '../errors.js'
 import {
   type HeaderMap,
   type HeadersLike,
   type Identity,
   identify,
   readHeaders,
-} from './identity/index.js'
+} from '../identity/index.js'
 
 /** One model request of a session. */
 export interface TurnRequest {
