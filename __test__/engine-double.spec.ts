@@ -1,4 +1,5 @@
 import { execFile } from 'node:child_process'
+import { setTimeout } from 'node:timers/promises'
 import { promisify } from 'node:util'
 
 import test from 'ava'
@@ -117,9 +118,13 @@ for (const client of CLIENTS) {
     double.fail('cut')
     await t.throwsAsync(post(double, client.path, body, TOOL_HEADERS))
     double.fail('stall')
-    const patience = AbortSignal.timeout(50)
-    const init = { method: 'POST', body: JSON.stringify(body), signal: patience }
-    await t.throwsAsync(fetch(double.url + client.path, init), { any: true })
+    const patience = new AbortController()
+    const init = { method: 'POST', body: JSON.stringify(body), signal: patience.signal }
+    const stalled = fetch(double.url + client.path, init)
+    while (double.status().faults.stall === 0) await setTimeout(5)
+    await setTimeout(50)
+    patience.abort()
+    await t.throwsAsync(stalled, { any: true })
     t.is((await post(double, client.path, body)).status, 200)
     t.deepEqual(double.status().faults, { '503': 2, stall: 1, cut: 2 })
   })
