@@ -216,7 +216,8 @@ function apiOf(path: string): ApiName {
 
 function json(res: ServerResponse, status: number, value: unknown): void {
   res.writeHead(status, { 'content-type': 'application/json' })
-  res.end(JSON.stringify(value))
+  // Bytes: node would encode the head like a string that follows it.
+  res.end(Buffer.from(JSON.stringify(value)))
 }
 
 export {

@@ -199,3 +199,17 @@ test('a slow reader slows the worker down, and nothing piles up between them', a
   t.is(taken, pieces * piece.length)
   t.is(gateway.scheduler.status().reservations, 0)
 })
+
+test('header values of a worker pass byte by byte, whatever they are', async (t) => {
+  const worker = await startWorker(t, (_req, res) => {
+    res.setHeader('x-latin', Buffer.from('naïve ✓').toString('latin1'))
+    res.setHeader('content-disposition', Buffer.from('x; n="ü"').toString('latin1'))
+    json(res, 200, API['openai-chat'].answer)
+  })
+  const gateway = await gatewayOver(t, [worker.url])
+  const { path, request } = API['openai-chat']
+  const { status, headers } = await send(gateway.url + path, { body: request })
+  t.is(status, 200)
+  t.is(Buffer.from(String(headers['x-latin']), 'latin1').toString(), 'naïve ✓')
+  t.is(Buffer.from(String(headers['content-disposition']), 'latin1').toString(), 'x; n="ü"')
+})

@@ -18,7 +18,12 @@ async function deliver(
   response: Response,
   clientIdleMs: number,
 ): Promise<void> {
-  exchange.head(response.status, passedHeaders(response.headers))
+  try {
+    exchange.head(response.status, passedHeaders(response.headers))
+  } catch (error) {
+    await response.body?.cancel(error)
+    throw error
+  }
   if (isEventStream(response.headers)) exchange.beginStream()
   if (response.body) await pump(exchange, response.body, clientIdleMs)
   exchange.end()
@@ -43,6 +48,8 @@ async function pump(
     }
   } finally {
     exchange.signal.removeEventListener('abort', leave)
+    // Without effect on a body that has ended.
+    leave()
   }
 }
 

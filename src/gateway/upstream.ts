@@ -92,24 +92,37 @@ class Upstream {
 
 const NULL_BODY: ReadonlySet<number> = new Set([204, 205, 304])
 
+/** The answer once it has begun; whatever goes wrong until then lets go of its connection. */
 async function begun(answer: Dispatcher.ResponseData, signal: AbortSignal): Promise<Response> {
-  const { statusCode: status } = answer
-  const init = { status, headers: webHeaders(answer.headers) }
-  if (NULL_BODY.has(status)) {
-    await answer.body.dump()
-    return new Response(null, init)
+  const { statusCode: status, body } = answer
+  // Destroying it is also an error event, which ends the process when nobody listens.
+  body.on('error', () => {})
+  try {
+    const init = { status, headers: webHeaders(answer.headers) }
+    if (NULL_BODY.has(status)) {
+      await body.dump()
+      return new Response(null, init)
+    }
+    const pieces = body[Symbol.asyncIterator]() as AsyncIterator<Buffer>
+    const first = status < 300 ? await pieces.next() : undefined
+    const drop = () => void body.destroy()
+    return new Response(pulled({ pieces, first, drop }, signal), init)
+  } catch (error) {
+    body.destroy()
+    throw error
   }
-  const pieces = answer.body[Symbol.asyncIterator]() as AsyncIterator<Buffer>
-  const first = status < 300 ? await pieces.next() : undefined
-  return new Response(pulled(pieces, first, signal), init)
+}
+
+interface Source {
+  pieces: AsyncIterator<Buffer>
+  /** What was read already. */
+  first: IteratorResult<Buffer> | undefined
+  /** Gives the rest up, also while a piece is being waited for. */
+  drop: () => void
 }
 
 /** A body that reads ahead by nothing. */
-function pulled(
-  pieces: AsyncIterator<Buffer>,
-  first: IteratorResult<Buffer> | undefined,
-  signal: AbortSignal,
-): ReadableStream<Uint8Array> {
+function pulled({ pieces, first, drop }: Source, signal: AbortSignal): ReadableStream<Uint8Array> {
   let waiting = first
   const pull = async (controller: ReadableStreamDefaultController<Uint8Array>) => {
     try {
@@ -121,10 +134,7 @@ function pulled(
       controller.error(failureOf(error, signal))
     }
   }
-  const cancel = async () => {
-    await pieces.return?.()
-  }
-  return new ReadableStream({ pull, cancel }, { highWaterMark: 0 })
+  return new ReadableStream({ pull, cancel: drop }, { highWaterMark: 0 })
 }
 
 function webHeaders(raw: Dispatcher.ResponseData['headers']): Headers {
@@ -137,8 +147,10 @@ function webHeaders(raw: Dispatcher.ResponseData['headers']): Headers {
   return headers
 }
 
+/** Throws what is no failure of the worker but a fault in the request. */
 function failureOf(error: unknown, signal: AbortSignal): UpstreamFailure {
   if (error instanceof UpstreamFailure) return error
+  if (error instanceof TypeError || codeOf(error) === 'UND_ERR_INVALID_ARG') throw error
   if (signal.aborted) return new UpstreamFailure('aborted', error)
   return new UpstreamFailure(KIND_OF_CODE[codeOf(error)] ?? 'lost', error)
 }
