@@ -2,6 +2,7 @@
  * One turn through the gateway, when all goes well and when the client is at fault: bytes and
  * headers in both directions, for each wire API, over real sockets.
  */
+import { gzipSync } from 'node:zlib'
 import test from 'ava'
 import { startGateway } from '../src/gateway/index.js'
 import {
@@ -212,4 +213,26 @@ test('header values of a worker pass byte by byte, whatever they are', async (t)
   t.is(status, 200)
   t.is(Buffer.from(String(headers['x-latin']), 'latin1').toString(), 'naïve ✓')
   t.is(Buffer.from(String(headers['content-disposition']), 'latin1').toString(), 'x; n="ü"')
+})
+
+test('a compressed body is read, and sent on as what it holds', async (t) => {
+  const worker = await startWorker(t, answering())
+  const gateway = await gatewayOver(t, [worker.url])
+  const { path, request } = API['anthropic-messages']
+  const body = gzipSync(JSON.stringify(request))
+  const headers = { 'content-encoding': 'gzip' }
+  const answer = await send(gateway.url + path, { headers, body })
+  t.is(answer.status, 200)
+  t.deepEqual(JSON.parse(worker.received[0]?.body ?? ''), request)
+  t.is(worker.received[0]?.headers['content-encoding'], undefined)
+})
+
+test('a compaction of the Responses API is a turn like the others', async (t) => {
+  const { answer, request } = API['openai-responses']
+  const worker = await startWorker(t, (_req, res) => json(res, 200, answer))
+  const gateway = await gatewayOver(t, [worker.url])
+  const compacted = await send(`${gateway.url}/v1/responses/compact`, { body: request })
+  t.is(compacted.status, 200)
+  t.is(worker.received[0]?.path, '/v1/responses/compact')
+  t.truthy(compacted.headers['x-warmpath-receipt'])
 })
