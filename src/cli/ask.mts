@@ -9,6 +9,7 @@ import { WarmpathError } from '../index.js'
 const LIMIT_MS = 10_000
 const DEFAULT_URL = 'http://127.0.0.1:8088'
 
+/** The JSON of an answer below 300. Throws WARMPATH_CONFIG for a bad address, else _UPSTREAM. */
 async function ask(base: string, path: string): Promise<unknown> {
   const response = await get(base, path)
   const text = await response.text()

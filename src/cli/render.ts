@@ -9,6 +9,7 @@
 import type { Receipt, Status } from '../index.js'
 import { table, text, visible } from './table.js'
 
+/** Workers as a table, then the figures of the whole. */
 function renderStatus(status: Status): string {
   const { sessions, reservations, holds, paused, counters, anomalies } = status
   const workers = status.workers.map((worker) => [
@@ -39,6 +40,7 @@ function renderStatus(status: Status): string {
   ])
 }
 
+/** One decision: what came of it and why, then the candidates as a table. */
 function renderReceipt(receipt: Receipt): string {
   const { candidates, eligible, prompt, weights } = receipt
   const rows = candidates.map((row) => [

@@ -36,6 +36,7 @@ Also there: /healthz, /status, /receipts/ID, /v1/models.
 
 Exit codes: 0 stopped by a signal, 1 failed, 2 wrong usage or configuration.`
 
+/** The command with its options and help; it ends when a signal has stopped the gateway. */
 function serveCommand(): Command {
   return new Command('serve')
     .description('run the gateway: OpenAI Chat, OpenAI Responses and Anthropic Messages over HTTP')

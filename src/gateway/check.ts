@@ -15,6 +15,7 @@ type Check<T> = (value: unknown, field: string) => T
 /** The table of an object's fields: key -> what its value must be. */
 type Fields<T> = { readonly [K in keyof T]-?: Check<T[K]> }
 
+/** Throws WARMPATH_CONFIG: the field, and what is allowed there. */
 function refuse(field: string, allowed: string): never {
   throw new WarmpathError('WARMPATH_CONFIG', `${field} must be ${allowed}`)
 }

@@ -56,6 +56,7 @@ interface GatewayLimits {
 /** Takes one line of the access log, without its line end; access.ts has the fields. */
 type AccessSink = (line: string) => void
 
+/** What `startGateway` takes; everything but `scheduler` has a default. */
 interface GatewayConfig {
   /** Default 127.0.0.1: only this machine. */
   host?: string

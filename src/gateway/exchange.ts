@@ -29,6 +29,7 @@ function clientGone(): WarmpathError {
   return new WarmpathError('WARMPATH_ABORTED', 'the client closed the connection')
 }
 
+/** One request and its answer; made when the request's head is there. */
 class Exchange {
   readonly req: IncomingMessage
   readonly res: ServerResponse

@@ -25,6 +25,7 @@ function passedHeaders(headers: Headers): HeaderList {
   return passed
 }
 
+/** Whether these headers announce server-sent events. */
 function isEventStream(headers: Headers): boolean {
   return /^text\/event-stream\b/i.test(headers.get('content-type') ?? '')
 }

@@ -20,6 +20,7 @@ interface Watch {
   timer?: NodeJS.Timeout
 }
 
+/** The watches of one gateway; `close` ends them all. */
 class HealthWatch {
   readonly #scheduler: Scheduler
   readonly #upstream: Upstream
@@ -46,6 +47,7 @@ class HealthWatch {
     else void this.#probe(watch)
   }
 
+  /** Ends all probes; nothing is marked any more. */
   close(): void {
     this.#closing.abort()
     for (const { timer } of this.#watches.values()) clearTimeout(timer)

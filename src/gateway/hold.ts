@@ -14,6 +14,7 @@ import type { Exchange } from './exchange.js'
 /** Whether the client asked for a stream; asked once, and only of a turn held for long. */
 type WantsStream = () => boolean
 
+/** The answer of one turn while nobody knows whether it will be held. */
 class HeldAnswer {
   readonly #exchange: Exchange
   readonly #options: HoldOptions

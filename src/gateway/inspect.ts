@@ -11,15 +11,18 @@ import type { Exchange } from './exchange.js'
 import { passOn } from './pass.js'
 import type { Parts } from './turns.js'
 
+/** 200 while a worker is up, else 503. */
 function serveHealth(parts: Parts, exchange: Exchange): void {
   const up = parts.scheduler.status().workers.filter((worker) => worker.health === 'up').length
   exchange.json(up > 0 ? 200 : 503, { status: up > 0 ? 'ok' : 'no worker is up', workersUp: up })
 }
 
+/** The scheduler's status, as it is. */
 function serveStatus(parts: Parts, exchange: Exchange): void {
   exchange.json(200, parts.scheduler.status())
 }
 
+/** Throws WARMPATH_UNKNOWN_ID for a receipt that never was or has been overwritten. */
 function serveReceipt(parts: Parts, exchange: Exchange, id: string): void {
   const receipt = parts.scheduler.receipt(id)
   if (receipt === undefined) {

@@ -27,6 +27,7 @@ import { canonicalPath, route } from './routes.js'
 import type { Parts } from './turns.js'
 import { Upstream } from './upstream.js'
 
+/** A gateway that listens. */
 interface Gateway {
   /** Where it listens, without a slash at the end. */
   readonly url: string

@@ -31,6 +31,7 @@ interface Parts {
 /** Answers by which a worker says that it did not take the request, so that another may. */
 const DECLINED: ReadonlySet<number> = new Set([429, 502, 503])
 
+/** Serves one request of a wire API. Throws what the client is to be told. */
 async function serveTurn(parts: Parts, exchange: Exchange): Promise<void> {
   const raw = await readBody(exchange.req, parts.settings.limits.bodyBytes)
   const turn = await submit(parts, exchange, raw)

@@ -16,6 +16,7 @@ import type { Timeouts } from './config.js'
 /** `refused`: no connection came about. `lost`: it broke. `slow`: a time limit passed. */
 type FailureKind = 'refused' | 'lost' | 'slow' | 'aborted'
 
+/** Why a worker gave no answer, or not the whole of one. */
 class UpstreamFailure extends WarmpathError {
   readonly kind: FailureKind
 
@@ -53,6 +54,7 @@ interface UpstreamRequest {
   body?: string | Uint8Array | undefined
 }
 
+/** The connections with all workers. */
 class Upstream {
   readonly #agent: Agent
 
