@@ -1,6 +1,7 @@
 /** What the gateway says of itself, what it passes on without a turn, and what it refuses. */
 import test, { type ExecutionContext } from 'ava'
 import { type GatewayConfig, startGateway } from '../src/gateway/index.js'
+import { Scheduler } from '../src/index.js'
 import {
   API,
   answering,
@@ -218,4 +219,43 @@ test('the access log says where a request went, and nothing that is private', as
   t.true(turn.bytes > 0 && turn.durationMs >= 0 && turn.time > 1e12)
   t.like(bad, { level: 40, status: 400, code: 'WARMPATH_INVALID_BODY' })
   t.false(lines.join('').includes('secret'))
+})
+
+test('an unforeseen error is a 500 that tells nothing, and a log line that helps', async (t) => {
+  const worker = await startWorker(t, answering())
+  class Failing extends Scheduler {
+    override submit(): Promise<never> {
+      return Promise.reject(new RangeError('secret-value out of range'))
+    }
+  }
+  const scheduler = new Failing({ workers: [{ id: 'w0', url: worker.url }] })
+  t.teardown(() => scheduler.close())
+  const lines: string[] = []
+  const gateway = await gatewayOver(t, { scheduler, accessLog: (line) => lines.push(line) })
+  const { status, body } = await send(gateway.url + path, { body: request })
+  t.is(status, 500)
+  t.like(JSON.parse(body).error, { code: 'WARMPATH_PANIC', message: 'internal error' })
+  await until(t, 'it is logged', () => lines.length === 1)
+  const line = JSON.parse(lines[0] ?? '')
+  t.like(line, { level: 50, status: 500, code: 'WARMPATH_PANIC', err: { type: 'RangeError' } })
+  t.regex(line.err.stack, /^ +at .*gateway-inspect/m)
+  t.false(lines.join('').includes('secret-value'))
+})
+
+test('ids that are too long or no text are not ids, and cost the client nothing', async (t) => {
+  const worker = await startWorker(t, answering())
+  const gateway = await gatewayOver(t, { scheduler: { workers: [{ id: 'w0', url: worker.url }] } })
+  const odd: { headers?: Record<string, string>; body: object }[] = [
+    { headers: { 'x-session-id': 's'.repeat(5_000) }, body: request },
+    { body: { ...request, prompt_cache_key: { a: 1 }, user: 7, metadata: { user_id: [] } } },
+    { body: { ...request, messages: [{ role: 'tool', tool_call_id: 9, content: null }] } },
+  ]
+  for (const sent of odd) {
+    const { status, headers } = await send(gateway.url + path, sent)
+    t.is(status, 200)
+    t.true(String(headers['x-warmpath-session']).length <= 256)
+  }
+  const stored = await send(`${gateway.url}/v1/responses/${'r'.repeat(5_000)}`)
+  t.is(stored.status, 404)
+  t.is(gateway.scheduler.status().reservations, 0)
 })
