@@ -31,7 +31,7 @@ test('one worker is enough: one target that passes any model name through', (t) 
 test('the native options carry every default', (t) => {
   const native = JSON.parse(nativeOptions(resolve({ workers: [worker] })))
   t.deepEqual(native, {
-    groups: [{ blockTokens: 64, ttlMs: 300_000 }],
+    groups: [{ blockTokens: 64 }],
     workers: [
       {
         name: '10.0.0.1:8000',
@@ -55,7 +55,6 @@ test('the native options carry every default', (t) => {
       resumeBp: 8500,
       bufferTokens: 100,
       intervalMs: 5000,
-      holdLimitMs: 1_800_000,
     },
     score: {
       overlapCredit: 1,

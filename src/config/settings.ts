@@ -14,10 +14,10 @@ export interface Settings {
     readonly resumeBp: number
     readonly bufferTokens: number
     readonly intervalMs: number
-    readonly holdLimitMs: number
+    readonly holdLimitMs: number | undefined
   }
   readonly score: Readonly<Record<ScoreField, number>>
-  readonly cache: { readonly blockTokens: number; readonly ttlMs: number }
+  readonly cache: { readonly blockTokens: number; readonly ttlMs: number | undefined }
   readonly limits: Readonly<Record<LimitField, number>>
   readonly seed: number
 }
@@ -55,7 +55,7 @@ export function settings(given: Fields): Settings {
     score: table(SCORE, (field, fallback) => real(score, 'score', field, fallback)),
     cache: {
       blockTokens: whole(cache, 'cache', 'blockTokens', 64, [1, 65_536]),
-      ttlMs: Math.round(seconds(cache, 'cache', 'ttlSeconds', 300) * 1000),
+      ttlMs: milliseconds(cache, 'cache', 'ttlSeconds'),
     },
     limits: table(LIMITS, (field, fallback) =>
       whole(limits, 'limits', field, fallback, [1, MAX_U32]),
@@ -81,7 +81,7 @@ function admission(given: Fields): Settings['admission'] {
     resumeBp,
     bufferTokens: whole(given, 'admission', 'bufferTokens', 100, [0, MAX_U32]),
     intervalMs: whole(given, 'admission', 'intervalMs', 5000, [1, MAX_U32]),
-    holdLimitMs: Math.round(seconds(given, 'admission', 'holdLimitSeconds', 1800) * 1000),
+    holdLimitMs: milliseconds(given, 'admission', 'holdLimitSeconds'),
   }
 }
 
@@ -114,9 +114,11 @@ function real(given: Fields, path: string, field: string, fallback: number): num
   return number(given[field] ?? fallback, `${path}.${field}`, { min: 0, max: 1e9, kind: 'real' })
 }
 
-function seconds(given: Fields, path: string, field: string, fallback: number): number {
+/** A time in seconds as milliseconds; absent when it is not given. */
+function milliseconds(given: Fields, path: string, field: string): number | undefined {
+  if (given[field] === undefined) return undefined
   const range = { min: 0.001, max: MAX_SECONDS, kind: 'real' } as const
-  return number(given[field] ?? fallback, `${path}.${field}`, range)
+  return Math.round(number(given[field], `${path}.${field}`, range) * 1000)
 }
 
 /** A share of capacity in (0, 1] as whole basis points. */

@@ -54,7 +54,10 @@ export interface AdmissionOptions {
   hysteresis?: HysteresisOptions
   /** Tokens of head-room counted for each session. Default 100. */
   bufferTokens?: number
-  /** A turn held this long is settled whatever the pressure. Default 1800. */
+  /**
+   * A turn held this long ends with HOLD_LIMIT. Absent: the policy decides; `thunderagent` lets it go
+   * after 30 minutes.
+   */
   holdLimitSeconds?: number
   /** How often the policy looks at the pressure. Default 5000. */
   intervalMs?: number
@@ -71,7 +74,10 @@ export interface ScoreOptions {
 }
 
 export interface CacheOptions {
-  /** How long a prefix is believed to stay cached without being used. Default 300. */
+  /**
+   * How long a prefix is believed to stay cached without being used. Absent: as long as the worker
+   * has room where `capacityTokens` is known, 300 elsewhere.
+   */
   ttlSeconds?: number
   /** Tokens in a block. Default 64. */
   blockTokens?: number
