@@ -130,7 +130,10 @@ impl Engine {
                     return;
                 }
                 self.begin(events);
-                continue;
+                if self.pass_end.is_some() || !self.has_work() {
+                    continue;
+                }
+                break;
             }
             match self.next_event() {
                 Some(at) if at <= until => self.now = at,
@@ -146,14 +149,19 @@ impl Engine {
     /// Begins a pass now if there is work for one and none is under way.
     pub fn begin(&mut self, events: &mut Vec<EngineEvent>) {
         self.arrive(events);
-        // An attempt without work has ended or pre-empted a request, so attempts are bounded.
         while self.pass_end.is_none() && self.has_work() {
+            let before = (self.running.len(), self.waiting.len());
             let work = self.schedule(events);
             if self.running.iter().any(|s| s.granted > 0) {
                 let cost = self.config.pass_ns(&work);
                 self.stats.passes += 1;
                 self.stats.busy = self.stats.busy.saturating_add(cost);
                 self.pass_end = Some(self.now.saturating_add(cost));
+            } else if before == (self.running.len(), self.waiting.len()) {
+                // An attempt without work has ended or pre-empted a request. One that has not would
+                // be repeated for ever, and only a lost block can cause it.
+                debug_assert!(false, "a request that fits is admitted when nothing runs");
+                return;
             }
         }
     }
@@ -280,36 +288,29 @@ impl Engine {
     /// Reports the cache's changes, joining what follows on each other.
     fn publish_changes(&mut self, events: &mut Vec<EngineEvent>) {
         let at = self.now;
-        let first = events.len();
+        let mut open = None;
         for change in self.pool.drain_changes() {
-            let last = events[first..].last_mut().map(|e| &mut e.kind);
-            match (change, last) {
+            open = Some(match (open.take(), change) {
                 (
+                    Some(EventKind::Stored { parent, mut hashes }),
                     Change::Stored {
-                        parent: Some(parent),
+                        parent: Some(before),
                         hash,
                     },
-                    Some(EventKind::Stored { hashes, .. }),
-                ) if hashes.last() == Some(&parent) => {
+                ) if hashes.last() == Some(&before) => {
                     hashes.push(hash);
+                    EventKind::Stored { parent, hashes }
                 }
-                (Change::Removed { hash }, Some(EventKind::Removed { hashes })) => {
-                    hashes.push(hash)
+                (Some(EventKind::Removed { mut hashes }), Change::Removed { hash }) => {
+                    hashes.push(hash);
+                    EventKind::Removed { hashes }
                 }
-                (Change::Stored { parent, hash }, _) => {
-                    let kind = EventKind::Stored {
-                        parent,
-                        hashes: vec![hash],
-                    };
-                    events.push(EngineEvent { at, kind });
+                (done, change) => {
+                    events.extend(done.map(|kind| EngineEvent { at, kind }));
+                    change.into()
                 }
-                (Change::Removed { hash }, _) => {
-                    events.push(EngineEvent {
-                        at,
-                        kind: EventKind::Removed { hashes: vec![hash] },
-                    });
-                }
-            }
+            });
         }
+        events.extend(open.map(|kind| EngineEvent { at, kind }));
     }
 }

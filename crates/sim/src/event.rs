@@ -3,6 +3,8 @@
 //! Everything a pass makes becomes visible at the end of that pass, cache changes first, as on a
 //! real engine that publishes them with the pass's output. An admission is reported at its start.
 
+use crate::pool::Change;
+
 /// Time of the virtual clock: nanoseconds since it started.
 pub type Nanos = u64;
 
@@ -49,4 +51,16 @@ pub enum EventKind {
     },
     /// These blocks are gone.
     Removed { hashes: Vec<u64> },
+}
+
+impl From<Change> for EventKind {
+    fn from(change: Change) -> Self {
+        match change {
+            Change::Stored { parent, hash } => Self::Stored {
+                parent,
+                hashes: vec![hash],
+            },
+            Change::Removed { hash } => Self::Removed { hashes: vec![hash] },
+        }
+    }
 }
