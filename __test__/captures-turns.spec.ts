@@ -1,0 +1,159 @@
+/**
+ * What three real agents sent, as turns of one scheduler: whose session, on which branch, on how much
+ * of a warm cache. Sizes of credit are told as shares of the previous turn's prompt, since lengths
+ * in tokens are estimates.
+ */
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { gunzipSync } from 'node:zlib'
+import test from 'ava'
+import { type Receipt, Scheduler, type Turn } from '../src/index.js'
+
+interface Capture {
+  url: string
+  headers: Record<string, string>
+  body: Record<string, unknown>
+}
+
+function captures(client: string): Capture[] {
+  const path = join(__dirname, 'fixtures/client-captures', `${client}.json.gz`)
+  return JSON.parse(gunzipSync(readFileSync(path)).toString('utf8'))
+}
+
+function scheduler(): Scheduler {
+  return new Scheduler({
+    workers: ['a', 'b', 'c', 'd'].map((id, i) => ({ id, url: `http://127.0.0.1:${8000 + i}` })),
+  })
+}
+
+function submit(s: Scheduler, { url, headers, body }: Capture): Promise<Turn> {
+  return s.submit({ path: url, headers, body })
+}
+
+function receiptOf(turn: Turn): Receipt {
+  const receipt = turn.receipt()
+  if (receipt === undefined) throw new Error('no receipt')
+  return receipt
+}
+
+test('Claude Code: a tool loop keeps its cache although its markers move', async (t) => {
+  const s = scheduler()
+  const [first, second] = captures('claude-code') as [Capture, Capture]
+  const one = await submit(s, first)
+  one.complete()
+  const two = await submit(s, second)
+  t.is(two.session, one.session)
+  t.is(two.worker, one.worker)
+  // All of the first prompt is credited: the marker that left its last block is no part of it.
+  t.is(two.predictedCachedTokens, one.promptTokens)
+  t.is(receiptOf(two).branch, receiptOf(one).branch)
+  two.complete()
+})
+
+test('Claude Code: the billing block ends what conversations share, and the receipt names it', async (t) => {
+  const s = scheduler()
+  const all = captures('claude-code')
+  const turns: Turn[] = []
+  for (const index of [0, 2]) {
+    const turn = await submit(s, all[index] as Capture)
+    turn.complete()
+    turns.push(turn)
+  }
+  const [own, other] = turns as [Turn, Turn]
+  t.not(own.session, other.session)
+  const { prompt, predictedCachedTokens } = receiptOf(other)
+  t.is(prompt.volatile?.segment, 1)
+  t.regex(prompt.volatile?.reason ?? '', /differs per conversation/)
+  // Only the tools stand before it.
+  t.true(predictedCachedTokens > 0)
+  t.is(prompt.volatile?.atToken, predictedCachedTokens)
+})
+
+test('Claude Code: a sub-agent is a session of its own and leaves its parent in place', async (t) => {
+  const s = scheduler()
+  const [, , spawn, child, childNext, back] = captures('claude-code') as [
+    Capture,
+    Capture,
+    Capture,
+    Capture,
+    Capture,
+    Capture,
+  ]
+  const parent = await submit(s, spawn)
+  parent.complete()
+  const agent = await submit(s, child)
+  t.not(agent.session, parent.session)
+  t.is(agent.parent, parent.session)
+  agent.complete()
+  const agentNext = await submit(s, childNext)
+  t.is(agentNext.session, agent.session)
+  t.is(agentNext.predictedCachedTokens, agent.promptTokens)
+  agentNext.complete()
+  const parentNext = await submit(s, back)
+  t.is(parentNext.session, parent.session)
+  t.is(parentNext.parent, undefined)
+  t.is(parentNext.predictedCachedTokens, parent.promptTokens)
+  t.is(receiptOf(parentNext).branch, receiptOf(parent).branch)
+  parentNext.complete()
+  t.is(s.status().sessions, 2)
+})
+
+test('Codex: children have their own thread and share nothing but the name of the root', async (t) => {
+  const s = scheduler()
+  const turns: Turn[] = []
+  for (const capture of captures('codex')) {
+    const turn = await submit(s, capture)
+    turn.complete()
+    turns.push(turn)
+  }
+  const sessions = turns.map((turn) => turn.session.slice(-2))
+  t.deepEqual(sessions, ['03', '03', '12', '12', '20', '12'])
+  t.deepEqual(
+    turns.map((turn) => turn.parent?.slice(-2)),
+    [undefined, undefined, undefined, undefined, '12', undefined],
+  )
+  for (const [earlier, later] of [
+    [0, 1],
+    [2, 3],
+    [3, 5],
+  ] as const) {
+    t.is(turns[later]?.predictedCachedTokens, turns[earlier]?.promptTokens)
+  }
+})
+
+test('OpenCode: a title request beside the first turn neither steals nor splits the session', async (t) => {
+  const s = scheduler()
+  const [title, first, next] = captures('opencode') as [Capture, Capture, Capture]
+  const aside = await submit(s, title)
+  const main = await submit(s, first)
+  t.is(aside.session, main.session)
+  t.not(receiptOf(aside).branch, receiptOf(main).branch)
+  aside.complete()
+  main.complete()
+  const following = await submit(s, next)
+  t.is(following.session, main.session)
+  t.is(following.worker, main.worker)
+  t.is(following.predictedCachedTokens, main.promptTokens)
+  t.is(receiptOf(following).branch, receiptOf(main).branch)
+  following.complete()
+  const { sessions, reservations } = s.status()
+  t.deepEqual({ sessions, reservations }, { sessions: 1, reservations: 0 })
+})
+
+test('the same requests without any header find their sessions by what they have sent', async (t) => {
+  const s = scheduler()
+  const [title, first, next] = captures('opencode').map((capture) => ({
+    ...capture,
+    headers: {},
+  })) as [Capture, Capture, Capture]
+  const turns: Turn[] = []
+  for (const capture of [title, first, next]) {
+    const turn = await submit(s, capture)
+    turn.complete()
+    turns.push(turn)
+  }
+  const [aside, main, following] = turns as [Turn, Turn, Turn]
+  t.not(aside.session, main.session)
+  t.is(following.session, main.session)
+  t.is(following.predictedCachedTokens, main.promptTokens)
+})
