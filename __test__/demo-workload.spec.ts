@@ -111,9 +111,9 @@ for (const [index, client] of ['claude-code', 'opencode', 'codex'].entries()) {
     const plan = planWorkload(2, 3).sessions[index] as SessionPlan
     t.is(plan.client, client as SessionPlan['client'])
     const conversation = startConversation(new SplitMix64(2), plan, 'm')
-    const before = JSON.parse(JSON.stringify(conversation.request(50))) as Wire
+    const before = JSON.parse(JSON.stringify(conversation.request())) as Wire
     conversation.extend(answer, 'the result')
-    const after = JSON.parse(JSON.stringify(conversation.request(60))) as Wire
+    const after = JSON.parse(JSON.stringify(conversation.request())) as Wire
     const list = client === 'codex' ? 'input' : 'messages'
     const [old, grown] = [before.body[list] as unknown[], after.body[list] as unknown[]]
     t.deepEqual(grown.slice(0, old.length), old)
@@ -127,7 +127,7 @@ for (const [index, client] of ['claude-code', 'opencode', 'codex'].entries()) {
   test(`${client}: sessions share the system prompt and tools, not the task`, (t) => {
     const [a, b] = [index, index + 3].map((i) => {
       const plan = planWorkload(2, 6).sessions[i] as SessionPlan
-      return startConversation(new SplitMix64(2), plan, 'm').request(50).body
+      return startConversation(new SplitMix64(2), plan, 'm').request().body
     }) as [Record<string, unknown>, Record<string, unknown>]
     t.deepEqual(a.tools, b.tools)
     t.deepEqual(a.system, b.system)
@@ -149,7 +149,7 @@ test('a sub-agent names its parent in the header of its client', (t) => {
   const children = allSessions(planWorkload(2, 64)).filter((s) => s.parent !== undefined)
   t.deepEqual(new Set(children.map((child) => child.client)).size, 3)
   for (const child of children) {
-    const { headers } = startConversation(new SplitMix64(2), child, 'm').request(50)
+    const { headers } = startConversation(new SplitMix64(2), child, 'm').request()
     t.is(headers[parents[child.client] ?? ''], child.parent)
     t.true(Object.values(headers).includes(child.id))
   }

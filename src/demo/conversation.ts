@@ -39,8 +39,8 @@ interface WireRequest {
 
 /** The growing context of one session in one client's form. */
 interface Conversation {
-  /** The next request; it asks for at most `outputTokens` tokens. */
-  request(outputTokens: number): WireRequest
+  /** The next request; as the real clients do, it leaves the answer's length to the model. */
+  request(): WireRequest
   /** Takes the answer in, then the result of the tools it called. */
   extend(answer: Answer, toolResult: string): void
 }
@@ -54,7 +54,7 @@ interface Opening {
   task: string
 }
 
-const TOOL_NAMES = ['read', 'edit', 'bash', 'search'] as const
+const TOOL_NAMES = ['read', 'edit', 'bash', 'search', 'agent'] as const
 
 /** The parameters that every tool of the demo takes. */
 const PARAMETERS = {
@@ -95,7 +95,7 @@ function claudeCode({ model, session, system, tools, task }: Opening): Conversat
   }
   if (session.parent !== undefined) headers['x-claude-code-agent-id'] = session.id
   return {
-    request: (outputTokens) => ({
+    request: () => ({
       path: '/v1/messages?beta=true',
       headers,
       body: {
@@ -103,7 +103,7 @@ function claudeCode({ model, session, system, tools, task }: Opening): Conversat
         messages,
         system: [{ type: 'text', text: system, cache_control: { type: 'ephemeral' } }],
         tools: tools.map((tool) => ({ ...tool, input_schema: PARAMETERS })),
-        max_tokens: outputTokens,
+        max_tokens: 64_000,
         stream: true,
       },
     }),
@@ -138,12 +138,12 @@ function openCode({ model, session, system, tools, task }: Opening): Conversatio
   }
   if (session.parent !== undefined) headers['x-parent-session-id'] = session.parent
   return {
-    request: (outputTokens) => ({
+    request: () => ({
       path: '/v1/chat/completions',
       headers,
       body: {
         model,
-        max_tokens: outputTokens,
+        max_tokens: 32_000,
         messages,
         tools: tools.map((tool) => ({
           type: 'function',
@@ -185,7 +185,7 @@ function codex({ model, session, system, tools, task }: Opening): Conversation {
     headers['x-openai-subagent'] = 'collab_spawn'
   }
   return {
-    request: (outputTokens) => ({
+    request: () => ({
       path: '/v1/responses',
       headers,
       body: {
@@ -196,7 +196,6 @@ function codex({ model, session, system, tools, task }: Opening): Conversation {
         tool_choice: 'auto',
         store: false,
         prompt_cache_key: rootOf(session),
-        max_output_tokens: outputTokens,
       },
     }),
     extend({ text, toolCalls }, toolResult) {

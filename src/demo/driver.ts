@@ -12,11 +12,11 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { Agent } from 'undici'
 import { aloneMs } from './alone.js'
 import { readAnswer } from './answers.js'
-import { type Answer, type Conversation, startConversation } from './conversation.js'
+import { type Answer, startConversation, type WireRequest } from './conversation.js'
 import { SplitMix64 } from './random.js'
 import type { SessionRecord, TurnRecord } from './record.js'
 import { prose } from './text.js'
-import type { SessionPlan, TurnPlan, Workload } from './workload.js'
+import type { ClientName, SessionPlan, TurnPlan, Workload } from './workload.js'
 
 interface DriveOptions {
   workload: Workload
@@ -28,8 +28,8 @@ interface DriveOptions {
   speed: number
   /** Called after each turn. */
   onTurn?: (turn: TurnRecord) => void
-  /** Called when a session is over, with the headers that name it. */
-  onSessionEnd?: (headers: Readonly<Record<string, string>>) => Promise<void>
+  /** Called when a session completed, with the name the router has for it where it gives one. */
+  onSessionEnd?: (session: SessionPlan, routerName: string | undefined) => void
 }
 
 interface Driven {
@@ -39,9 +39,10 @@ interface Driven {
   elapsedMs: number
 }
 
-/** Names the turn's record in the router's log. */
-const RECEIPT_HEADER = 'x-warmpath-receipt'
+/** What a router may say of a turn. */
 const WORKER_HEADER = 'x-warmpath-worker'
+const RECEIPT_HEADER = 'x-warmpath-receipt'
+const SESSION_HEADER = 'x-warmpath-session'
 
 class Drive {
   readonly turns: TurnRecord[] = []
@@ -88,16 +89,23 @@ class Drive {
     }
     this.sessions.push(record)
     const conversation = startConversation(this.#seeded, session, this.#options.model)
+    let turn: TurnRecord | undefined
     for (const [index, plan] of session.turns.entries()) {
-      const answer = await this.#turn(session, conversation, index, plan)
-      if (answer === undefined) return false
+      turn = { session: session.id, index, sentMs: this.now(), usage: {} }
+      const answer = await this.#turn(
+        turn,
+        session.client,
+        conversation.request(),
+        wantedAnswer(plan),
+      )
+      if (turn.error !== undefined) return false
       if (index === session.turns.length - 1) break
       if (!(await this.#runTool(plan))) return false
       const result = this.#seeded.fork(`result ${session.id} ${index}`)
       conversation.extend(answer, prose(result, plan.resultTokens))
     }
     record.completedMs = this.now()
-    await this.#options.onSessionEnd?.(conversation.request(1).headers)
+    this.#options.onSessionEnd?.(session, turn?.routerSession)
     return true
   }
 
@@ -108,44 +116,54 @@ class Drive {
     return true
   }
 
-  /** Sends one turn and reads its answer; undefined when it failed. */
+  /** Sends one turn, reads its answer and completes its record. */
   async #turn(
-    session: SessionPlan,
-    conversation: Conversation,
-    index: number,
-    plan: TurnPlan,
-  ): Promise<Answer | undefined> {
-    const { path, headers, body } = conversation.request(plan.outputTokens)
-    const payload = JSON.stringify(body)
-    const record: TurnRecord = { session: session.id, index, sentMs: this.now(), usage: {} }
-    this.turns.push(record)
-    const reader = readAnswer(session.client)
+    turn: TurnRecord,
+    client: ClientName,
+    request: WireRequest,
+    wanted: Record<string, string>,
+  ): Promise<Answer> {
+    this.turns.push(turn)
+    const reader = readAnswer(client)
     try {
       const response = await this.#agent.request({
         origin: this.#options.url,
-        path,
+        path: request.path,
         method: 'POST',
-        headers: { 'content-type': 'application/json', ...headers },
-        body: payload,
+        headers: { 'content-type': 'application/json', ...request.headers, ...wanted },
+        body: JSON.stringify(request.body),
       })
-      record.worker = one(response.headers[WORKER_HEADER])
-      record.receipt = one(response.headers[RECEIPT_HEADER])
+      turn.worker = one(response.headers[WORKER_HEADER])
+      turn.receipt = one(response.headers[RECEIPT_HEADER])
+      turn.routerSession = one(response.headers[SESSION_HEADER])
       response.body.setEncoding('utf8')
       for await (const chunk of response.body) {
         reader.push(chunk as string)
-        if (reader.begun) record.firstContentMs ??= this.now()
+        if (reader.begun) turn.firstContentMs ??= this.now()
       }
-      if (response.statusCode !== 200) record.error = `status ${response.statusCode}`
-      else if (!reader.ended) record.error = 'the stream ended early'
-      record.error ??= reader.error
+      if (response.statusCode !== 200) turn.error = `status ${response.statusCode}`
+      else if (!reader.ended) turn.error = 'the stream ended early'
+      turn.error ??= reader.error
     } catch (error) {
-      record.error = error instanceof Error ? error.message : String(error)
+      turn.error = error instanceof Error ? error.message : String(error)
     }
-    record.endedMs = this.now()
-    record.usage = reader.usage
-    this.#options.onTurn?.(record)
-    return record.error === undefined ? reader.answer() : undefined
+    turn.endedMs = this.now()
+    turn.usage = reader.usage
+    this.#options.onTurn?.(turn)
+    return reader.answer()
   }
+}
+
+/**
+ * Headers by which an engine double is told what to answer. A model decides this itself; here it is
+ * part of the plan, so that every router has the same work. Routers pass them on and read nothing
+ * from them.
+ */
+function wantedAnswer({ outputTokens, resultTokens, spawns }: TurnPlan): Record<string, string> {
+  const tokens = { 'x-double-output-tokens': String(outputTokens) }
+  if (resultTokens === 0) return tokens
+  const tool = spawns === undefined ? 'read {"input":"src/main"}' : `agent {"input":"${spawns.id}"}`
+  return { ...tokens, 'x-double-tool': tool }
 }
 
 function one(value: string | string[] | undefined): string | undefined {

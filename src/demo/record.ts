@@ -21,10 +21,12 @@ interface TurnRecord {
   firstContentMs?: number
   endedMs?: number
   /** How long the router held the turn back before it sent it on. */
-  heldMs?: number
+  heldMs?: number | undefined
   /** The worker that served it and the id of the decision, where the router names them. */
   worker?: string | undefined
   receipt?: string | undefined
+  /** The router's name for the session. */
+  routerSession?: string | undefined
   usage: AnswerUsage
   /** Why the turn failed. */
   error?: string | undefined

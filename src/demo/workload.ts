@@ -20,7 +20,7 @@ const CLIENTS: readonly ClientName[] = ['claude-code', 'opencode', 'codex']
 
 /** One model request and the tool run that follows it. */
 interface TurnPlan {
-  /** Tokens that the model answers with. */
+  /** Tokens of text that the model answers with; a tool call adds less than ten. */
   outputTokens: number
   /** Tokens of the tool result that the next turn brings; 0 after the last turn. */
   resultTokens: number

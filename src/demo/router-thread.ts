@@ -1,0 +1,104 @@
+/**
+ * A router of the demo, in a thread of its own: one of the two baselines, or Warmpath's gateway.
+ *
+ * Warmpath's clocks tick on the wall while the engines live in model time, so each of its times is
+ * divided by the speed: five model seconds between two looks at the pressure stay five model
+ * seconds. What it reports in wall time (holds) is multiplied back.
+ *
+ * The gateway is asked what it still has reserved when every session is over, and closed after.
+ */
+import { startGateway } from '../gateway/index.js'
+import { type Baseline, type BaselineName, startBaseline } from './baselines.js'
+import type { RouterName } from './record.js'
+import { type Part, serve } from './threads.js'
+
+interface RouterData {
+  router: RouterName
+  /** Addresses of the engines. */
+  workers: readonly string[]
+  /** Tokens that the cache of one engine holds. */
+  capacityTokens: number
+  /** Model ms that pass in one wall ms. */
+  speed: number
+  seed: number
+}
+
+interface RouterReady {
+  url: string
+}
+
+/** A session that is over, as the router named it. */
+type RouterNote = { sessionOver: string }
+
+interface RouterDone {
+  /** Held model ms of each turn by its receipt. */
+  heldMs: ReadonlyMap<string, number>
+  reservationsLeft: number
+}
+
+type Router = Part<RouterReady, RouterNote, RouterDone>
+
+/** Model time of Warmpath's settings: the ones it has by default. */
+const DEFAULTS = { intervalMs: 5000, holdLimitSeconds: 1800, ttlSeconds: 300 }
+
+/** How long a held client would wait on the wall for a sign of life: longer than any run. */
+const NO_KEEP_ALIVE_MS = 3_600_000
+
+/** The demo has one tenant, whatever key its clients show. */
+const TENANT = 'demo'
+
+async function startWarmpath(data: RouterData): Promise<Router> {
+  const { capacityTokens, seed, speed } = data
+  const heldMs = new Map<string, number>()
+  const gateway = await startGateway({
+    port: 0,
+    scheduler: {
+      workers: data.workers.map((url) => ({ url, capacityTokens })),
+      admission: {
+        policy: 'thunderagent',
+        intervalMs: Math.max(1, Math.round(DEFAULTS.intervalMs / speed)),
+        holdLimitSeconds: DEFAULTS.holdLimitSeconds / speed,
+      },
+      cache: { ttlSeconds: DEFAULTS.ttlSeconds / speed },
+      forward: { headers: ['x-double-output-tokens', 'x-double-tool'] },
+      identity: { tenant: () => TENANT },
+      seed,
+    },
+    hold: { keepAliveAfterMs: NO_KEEP_ALIVE_MS, keepAliveEveryMs: NO_KEEP_ALIVE_MS },
+    accessLog: (line) => {
+      const entry = JSON.parse(line) as { receipt?: string; heldMs?: number }
+      if (entry.receipt !== undefined) heldMs.set(entry.receipt, (entry.heldMs ?? 0) * speed)
+    },
+  })
+  return {
+    ready: { url: gateway.url },
+    told: ({ sessionOver }) => gateway.scheduler.endSession(sessionOver, TENANT),
+    async finish() {
+      const reservationsLeft = gateway.scheduler.status().reservations
+      await gateway.close()
+      return { heldMs, reservationsLeft }
+    },
+  }
+}
+
+function plain(baseline: Baseline): Router {
+  return {
+    ready: { url: baseline.url },
+    async finish() {
+      const reservationsLeft = baseline.inFlight()
+      await baseline.close()
+      return { heldMs: new Map(), reservationsLeft }
+    },
+  }
+}
+
+async function start(data: RouterData): Promise<Router> {
+  const { router, workers } = data
+  return router === 'warmpath'
+    ? startWarmpath(data)
+    : plain(await startBaseline(router satisfies BaselineName, workers))
+}
+
+void serve(start)
+
+export type { RouterData, RouterDone, RouterNote, RouterReady }
