@@ -136,9 +136,9 @@ class Drive {
       turn.worker = one(response.headers[WORKER_HEADER])
       turn.receipt = one(response.headers[RECEIPT_HEADER])
       turn.routerSession = one(response.headers[SESSION_HEADER])
-      response.body.setEncoding('utf8')
+      const decoder = new TextDecoder()
       for await (const chunk of response.body) {
-        reader.push(chunk as string)
+        reader.push(decoder.decode(chunk as Uint8Array, { stream: true }))
         if (reader.begun) turn.firstContentMs ??= this.now()
       }
       if (response.statusCode !== 200) turn.error = `status ${response.statusCode}`
