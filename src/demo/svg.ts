@@ -12,7 +12,7 @@ import { METRICS, type Metric, show, winner } from './figures.js'
 import type { RunRecord } from './record.js'
 
 const COLUMNS = 3
-const PANEL = { width: 300, height: 112, gap: 20 }
+const PANEL = { width: 300, height: 100, gap: 24 }
 const MARGIN = 24
 const HEADING = 64
 const BAR = { left: 92, right: 62, height: 16, step: 24, top: 30 }
