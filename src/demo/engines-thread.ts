@@ -7,6 +7,7 @@
  * machine, not by the model.
  */
 import { type EngineDouble, IssuerRegistry, startEngineDouble } from '../testing/index.js'
+import { sum } from './statistics.js'
 import { type Part, serve } from './threads.js'
 
 interface EnginesData {
@@ -43,12 +44,12 @@ async function start(data: EnginesData): Promise<Part<EnginesReady, never, Engin
   return {
     ready: { urls: doubles.map((double) => double.url) },
     async finish() {
-      const _states = doubles.map((double) => double.status())
+      const states = doubles.map((double) => double.status())
       await Promise.all(doubles.map((double) => double.close()))
       return {
-        promptTokens: 0,
-        cachedTokens: 0,
-        lagP99Ms: 0,
+        promptTokens: sum(states.map(({ engine }) => engine.queryTokens)),
+        cachedTokens: sum(states.map(({ engine }) => engine.hitTokens)),
+        lagP99Ms: Math.max(...states.map(({ lagMs }) => lagMs.p99)),
       }
     },
   }
