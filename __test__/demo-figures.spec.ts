@@ -1,6 +1,7 @@
 import test from 'ava'
 import fc from 'fast-check'
 import { METRICS, rows, show, sound, winner } from '../src/demo/figures.js'
+import { paceWarning } from '../src/demo/pace.js'
 import type { RouterName, RunRecord, TurnRecord } from '../src/demo/record.js'
 import { jain, mean, quantile, sorted } from '../src/demo/statistics.js'
 import { svg } from '../src/demo/svg.js'
@@ -58,7 +59,7 @@ function run(router: RouterName, cached: number, ttftMs: number): RunRecord {
     ],
     elapsedMs: 30_000,
     reservationsLeft: 0,
-    pace: { speed: 10, lagP99Ms: 1 },
+    pace: { speed: 10, lagP99Ms: 1, overheadMs: 100 },
   }
 }
 
@@ -82,7 +83,7 @@ test('figures are what the turns and sessions say', (t) => {
 
 test('rows: stable names, the better baseline as peer, goals computed', (t) => {
   const all = rows(runs)
-  t.is(all.length, 3 * (METRICS.length + 3))
+  t.is(all.length, 3 * (METRICS.length + 5))
   t.is(new Set(all.map((row) => row.name)).size, all.length)
   const named = (name: string) => all.find((row) => row.name === name)
   t.deepEqual(named('warmpath.ttft_p99'), {
@@ -148,6 +149,12 @@ test('values read well in every unit', (t) => {
   t.is(show(45_600, 'tokens'), '45.6 k')
   t.is(show(12.34, 's'), '12.3 s')
   t.is(show(undefined, 's'), '-')
+})
+
+test('a run that waited for the machine is told of, one that did not is not', (t) => {
+  t.is(paceWarning(runs), undefined)
+  const slow = { ...(runs[2] as RunRecord), pace: { speed: 10, lagP99Ms: 1, overheadMs: 900 } }
+  t.regex(paceWarning([...runs.slice(0, 2), slow]) ?? '', /: warmpath 0\.90 s\..*--speed 5\./)
 })
 
 /** Checks nesting, quoting and entities; throws where XML would. */

@@ -28,7 +28,9 @@ interface EnginesDone {
   /** Prompt tokens that arrived and that were found cached, all engines. */
   promptTokens: number
   cachedTokens: number
-  /** 99th percentile of the worst engine, model ms. */
+  /** From arrival to first token by the engines' own clock, sum over all requests, model ms. */
+  firstTokenMs: number
+  /** How late clients saw a token, 99th percentile of the worst engine, model ms. */
   lagP99Ms: number
 }
 
@@ -49,6 +51,7 @@ async function start(data: EnginesData): Promise<Part<EnginesReady, never, Engin
       return {
         promptTokens: sum(states.map(({ engine }) => engine.queryTokens)),
         cachedTokens: sum(states.map(({ engine }) => engine.hitTokens)),
+        firstTokenMs: sum(states.map(({ ttftMs }) => ttftMs.sum)),
         lagP99Ms: Math.max(...states.map(({ lagMs }) => lagMs.p99)),
       }
     },

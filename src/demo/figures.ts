@@ -208,11 +208,20 @@ function soundnessRows(run: RunRecord): Row[] {
   ]
 }
 
+/** How far the machine is in the run's times. */
+function paceRows({ router, pace }: RunRecord): Row[] {
+  return [
+    { name: `${router}.lag_p99`, value: pace.lagP99Ms / 1000, unit: 's' },
+    { name: `${router}.overhead_mean`, value: pace.overheadMs / 1000, unit: 's' },
+  ]
+}
+
 /** Every figure of every run, with names that stay the same between versions. */
 function rows(runs: readonly RunRecord[]): Row[] {
   return ROUTERS.flatMap((router) => runs.filter((run) => run.router === router)).flatMap((run) => [
     ...METRICS.map((metric) => metricRow(metric, run, runs)),
     ...soundnessRows(run),
+    ...paceRows(run),
   ])
 }
 

@@ -57,8 +57,13 @@ interface RunRecord {
 interface Pace {
   /** Model ms that pass in one wall ms. */
   speed: number
-  /** How late engine passes became visible, model ms, 99th percentile. */
+  /** How late engine passes became visible, model ms, 99th percentile of the worst engine. */
   lagP99Ms: number
+  /**
+   * What a turn's first content waited for beside hold and engine, model ms, mean: sockets, the
+   * router's and the driver's own time, at the rate at which model time passes.
+   */
+  overheadMs: number
 }
 
 export { type Pace, ROUTERS, type RouterName, type RunRecord, type SessionRecord, type TurnRecord }

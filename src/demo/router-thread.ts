@@ -53,7 +53,7 @@ async function startWarmpath(data: RouterData): Promise<Router> {
   const gateway = await startGateway({
     port: 0,
     scheduler: {
-      workers: data.workers.map((url) => ({ url, capacityTokens })),
+      workers: data.workers.map((url, index) => ({ id: `engine-${index}`, url, capacityTokens })),
       admission: {
         policy: 'thunderagent',
         intervalMs: Math.max(1, Math.round(DEFAULTS.intervalMs / speed)),

@@ -15,6 +15,7 @@ import type { EnginesData, EnginesDone, EnginesReady } from './engines-thread.js
 import { Progress, type Screen } from './progress.js'
 import { ROUTERS, type RouterName, type RunRecord } from './record.js'
 import type { RouterData, RouterDone, RouterNote, RouterReady } from './router-thread.js'
+import { sum } from './statistics.js'
 import { type Hosted, host } from './threads.js'
 import {
   allSessions,
@@ -131,7 +132,7 @@ function record(
   router: RouterName,
   { turns, sessions, elapsedMs }: Driven,
   { heldMs, reservationsLeft }: RouterDone,
-  { lagP99Ms }: EnginesDone,
+  { firstTokenMs, lagP99Ms }: EnginesDone,
   speed: number,
 ): RunRecord {
   const withHolds = turns.map((turn) => ({
@@ -139,7 +140,11 @@ function record(
     // A baseline holds nothing back; Warmpath's log has every turn that got as far as a decision.
     heldMs: router === 'warmpath' ? heldMs.get(turn.receipt ?? '') : 0,
   }))
-  const pace = { speed, lagP99Ms }
+  const waits = withHolds.flatMap(({ sentMs, firstContentMs, heldMs = 0 }) =>
+    firstContentMs === undefined ? [] : [firstContentMs - sentMs - heldMs],
+  )
+  const overheadMs = waits.length === 0 ? 0 : (sum(waits) - firstTokenMs) / waits.length
+  const pace = { speed, lagP99Ms, overheadMs }
   return { router, turns: withHolds, sessions, elapsedMs, reservationsLeft, pace }
 }
 
