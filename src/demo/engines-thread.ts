@@ -58,6 +58,6 @@ async function start(data: EnginesData): Promise<Part<EnginesReady, never, Engin
   }
 }
 
-void serve(start)
+serve(start)
 
 export type { EnginesData, EnginesDone, EnginesReady }

@@ -99,6 +99,6 @@ async function start(data: RouterData): Promise<Router> {
     : plain(await startBaseline(router satisfies BaselineName, workers))
 }
 
-void serve(start)
+serve(start)
 
 export type { RouterData, RouterDone, RouterNote, RouterReady }

@@ -1,8 +1,8 @@
 /**
  * How does one comparison go?
  *
- * For each router in turn: new engines with cold caches, the router in front of them, the same
- * planned sessions driven through it, and everything closed again. One after the other, never side
+ * For each router in turn: new engines with cold caches, the router in front of them, a rehearsal,
+ * the same planned sessions driven through it, and everything closed again. One after the other, never side
  * by side, so that each has the machine to itself.
  *
  * The caches are sized from the plan: the tokens that all sessions together would need resident,
@@ -16,7 +16,7 @@ import { Progress, type Screen } from './progress.js'
 import { ROUTERS, type RouterName, type RunRecord } from './record.js'
 import type { RouterData, RouterDone, RouterNote, RouterReady } from './router-thread.js'
 import { sum } from './statistics.js'
-import { type Hosted, host } from './threads.js'
+import { Hosted } from './threads.js'
 import {
   allSessions,
   countTurns,
@@ -65,63 +65,78 @@ function sizeCaches(workload: Workload, pressure: number): Caches {
   return { engines: ENGINES, blocksEach, blockSize: BLOCK_SIZE, tokens, pressure: wanted / tokens }
 }
 
-type Engines = Hosted<EnginesReady, never, EnginesDone>
-type Router = Hosted<RouterReady, RouterNote, RouterDone>
+type Engines = Hosted<EnginesData, EnginesReady, never, EnginesDone>
+type Router = Hosted<RouterData, RouterReady, RouterNote, RouterDone>
+
+/** One router, its engines, and what is sent through them. */
+interface Stage {
+  name: RouterName
+  engines: Engines
+  router: Router
+  plan: Plan
+  seed: number
+  speed: number
+}
+
+/**
+ * A small, fast run before each measured one, on engines and a router that are thrown away: the
+ * first second of a program is slow (nothing is compiled yet), and at the model clock's rate that
+ * would be many seconds of the first router's times.
+ */
+const REHEARSAL = { sessions: 16, pressure: 1, speed: 60 }
 
 async function runRouter(name: RouterName, plan: Plan, options: DemoOptions): Promise<RunRecord> {
-  const engines = await startEngines(plan.caches, options)
+  const { seed, speed, execArgv } = options
+  const engines: Engines = new Hosted('engines-thread', execArgv)
+  const router: Router = new Hosted('router-thread', execArgv)
   try {
-    const router = await startRouter(name, engines.ready.urls, plan.caches, options)
-    try {
-      const driven = await driveThrough(name, router, plan.workload, options)
-      return record(name, driven, await router.finish(), await engines.finish(), options.speed)
-    } finally {
-      await router.stop()
-    }
+    const rehearsal = planDemo({ ...REHEARSAL, seed: seed + 1 })
+    await runStage({ name, engines, router, plan: rehearsal, seed, speed: REHEARSAL.speed })
+    return await runStage({ name, engines, router, plan, seed, speed }, options.screen)
   } finally {
+    await router.stop()
     await engines.stop()
   }
 }
 
-function startEngines(caches: Caches, { speed, execArgv }: DemoOptions): Promise<Engines> {
-  const data: EnginesData = {
+/** @param screen where progress goes; none for a rehearsal */
+async function runStage(stage: Stage, screen?: Screen): Promise<RunRecord> {
+  const { name, engines, router, plan, seed, speed } = stage
+  const { caches } = plan
+  const { urls: workers } = await engines.start({
     count: caches.engines,
     model: MODEL,
     speed,
     numGpuBlocks: caches.blocksEach,
     blockSize: caches.blockSize,
-  }
-  return host('engines-thread', data, execArgv)
-}
-
-function startRouter(
-  router: RouterName,
-  workers: readonly string[],
-  caches: Caches,
-  { speed, seed, execArgv }: DemoOptions,
-): Promise<Router> {
+  })
   const capacityTokens = caches.blocksEach * caches.blockSize
-  const data: RouterData = { router, workers, capacityTokens, speed, seed }
-  return host('router-thread', data, execArgv)
+  const { url } = await router.start({ router: name, workers, capacityTokens, speed, seed })
+  const driven = await driveThrough(url, stage, screen)
+  return record(stage, driven, await router.finish(), await engines.finish())
 }
 
 async function driveThrough(
-  router: RouterName,
-  { ready, tell }: Router,
-  workload: Workload,
-  { speed, screen }: DemoOptions,
+  url: string,
+  { name, router, plan: { workload }, speed }: Stage,
+  screen: Screen = { write: () => {} },
 ): Promise<Driven> {
-  const goal = { router, turns: countTurns(workload), sessions: workload.sessions.length, speed }
-  const progress = new Progress(screen, goal)
+  const sessions = workload.sessions.length
+  const progress = new Progress(screen, {
+    router: name,
+    turns: countTurns(workload),
+    sessions,
+    speed,
+  })
   const driven = await drive({
     workload,
-    url: ready.url,
+    url,
     model: MODEL,
     speed,
     onTurn: (turn) => progress.turn(turn),
     onSessionEnd(session, routerName) {
       if (session.parent === undefined) progress.sessionOver()
-      if (routerName !== undefined) tell({ sessionOver: routerName })
+      if (routerName !== undefined) router.tell({ sessionOver: routerName })
     },
   })
   progress.stop()
@@ -129,23 +144,22 @@ async function driveThrough(
 }
 
 function record(
-  router: RouterName,
+  { name, speed }: Stage,
   { turns, sessions, elapsedMs }: Driven,
   { heldMs, reservationsLeft }: RouterDone,
   { firstTokenMs, lagP99Ms }: EnginesDone,
-  speed: number,
 ): RunRecord {
   const withHolds = turns.map((turn) => ({
     ...turn,
     // A baseline holds nothing back; Warmpath's log has every turn that got as far as a decision.
-    heldMs: router === 'warmpath' ? heldMs.get(turn.receipt ?? '') : 0,
+    heldMs: name === 'warmpath' ? heldMs.get(turn.receipt ?? '') : 0,
   }))
   const waits = withHolds.flatMap(({ sentMs, firstContentMs, heldMs = 0 }) =>
     firstContentMs === undefined ? [] : [firstContentMs - sentMs - heldMs],
   )
   const overheadMs = waits.length === 0 ? 0 : (sum(waits) - firstTokenMs) / waits.length
   const pace = { speed, lagP99Ms, overheadMs }
-  return { router, turns: withHolds, sessions, elapsedMs, reservationsLeft, pace }
+  return { router: name, turns: withHolds, sessions, elapsedMs, reservationsLeft, pace }
 }
 
 /** What is going to be run. */
@@ -154,7 +168,11 @@ interface Plan {
   caches: Caches
 }
 
-function planDemo({ seed, sessions, pressure }: DemoOptions): Plan {
+function planDemo({
+  seed,
+  sessions,
+  pressure,
+}: Pick<DemoOptions, 'seed' | 'sessions' | 'pressure'>): Plan {
   const workload = planWorkload(seed, sessions)
   return { workload, caches: sizeCaches(workload, pressure) }
 }

@@ -2,33 +2,67 @@
  * How do the parts of the demo get a processor of their own?
  *
  * Engines and router run in one worker thread each, apart from the driver, so that a busy router
- * does not slow the engines' clock down by sharing their event loop. A hosted part is started with
- * plain data, says when it is ready, may be told things, has a last word, and is stopped. What the
+ * does not slow the engines' clock down by sharing their event loop. A thread serves one part at a
+ * time: it is started with plain data, says when it is ready, may be told things, and is finished
+ * with a last word; then it may be started again, new but with code that has run before. What the
  * parts do with each other goes over HTTP, as it would between machines.
  *
- * A part that throws rejects whatever waits for it. Whoever starts a part must stop it.
+ * A part that throws rejects whatever waits for it. Whoever opens a thread must stop it.
  */
 import { extname, join } from 'node:path'
-import { parentPort, Worker, workerData } from 'node:worker_threads'
+import { parentPort, Worker } from 'node:worker_threads'
 
-/** A part that runs in another thread. */
-interface Hosted<Ready, Note, Done> {
-  readonly ready: Ready
-  tell(note: Note): void
-  /** Asks for the last word of the part. */
-  finish(): Promise<Done>
-  /** Ends the thread, whatever state it is in. Idempotent. */
-  stop(): Promise<void>
-}
-
-/** The same part, seen from inside its thread. */
+/** A part as its thread runs it. */
 interface Part<Ready, Note, Done> {
   ready: Ready
   told?(note: Note): void
   finish(): Promise<Done>
 }
 
-type Envelope<Note> = { kind: 'finish' } | { kind: 'note'; note: Note }
+type Envelope<Data, Note> =
+  | { kind: 'start'; data: Data }
+  | { kind: 'note'; note: Note }
+  | { kind: 'finish' }
+
+/** A thread that serves a part, seen from outside; one call at a time. */
+class Hosted<Data, Ready, Note, Done> {
+  readonly #worker: Worker
+
+  /**
+   * @param name file beside this one, without its extension
+   * @param execArgv flags of node for the thread; default: those of this process
+   */
+  constructor(name: string, execArgv?: string[]) {
+    // The extension of this very file: the sources can run without a build, through a loader.
+    const file = join(__dirname, name + extname(__filename))
+    this.#worker = new Worker(file, execArgv === undefined ? {} : { execArgv })
+  }
+
+  /** Starts the part; `data` is cloned. Resolves when it is ready. */
+  start(data: Data): Promise<Ready> {
+    return this.#ask({ kind: 'start', data })
+  }
+
+  tell(note: Note): void {
+    this.#worker.postMessage({ kind: 'note', note } satisfies Envelope<Data, Note>)
+  }
+
+  /** Ends the part and resolves to its last word. */
+  finish(): Promise<Done> {
+    return this.#ask({ kind: 'finish' })
+  }
+
+  /** Ends the thread, whatever state it is in. Idempotent. */
+  async stop(): Promise<void> {
+    await this.#worker.terminate()
+  }
+
+  #ask<T>(envelope: Envelope<Data, Note>): Promise<T> {
+    const answer = receive<T>(this.#worker)
+    this.#worker.postMessage(envelope)
+    return answer
+  }
+}
 
 /** One message from the thread; rejects when it fails or ends instead. */
 function receive<T>(worker: Worker): Promise<T> {
@@ -48,49 +82,27 @@ function receive<T>(worker: Worker): Promise<T> {
   })
 }
 
-/**
- * Starts a part in a thread and waits until it is ready.
- * @param name file beside this one, without its extension
- * @param data cloned into the thread
- * @param execArgv flags of node for the thread; default: those of this process
- */
-async function host<Data, Ready, Note, Done>(
-  name: string,
-  data: Data,
-  execArgv?: string[],
-): Promise<Hosted<Ready, Note, Done>> {
-  // The extension of this very file: the sources can run without a build, through a loader.
-  const file = join(__dirname, name + extname(__filename))
-  const flags = execArgv === undefined ? {} : { execArgv }
-  const worker = new Worker(file, { workerData: data, ...flags })
-  const send = (envelope: Envelope<Note>) => worker.postMessage(envelope)
-  const ready = await receive<Ready>(worker)
-  return {
-    ready,
-    tell: (note) => send({ kind: 'note', note }),
-    finish() {
-      const done = receive<Done>(worker)
-      send({ kind: 'finish' })
-      return done
-    },
-    async stop() {
-      await worker.terminate()
-    },
-  }
-}
-
-/** The thread's side: starts the part and serves it until it is finished. */
-async function serve<Data, Ready, Note, Done>(
+/** The thread's side: starts the part when asked to, and serves it until it is finished. */
+function serve<Data, Ready, Note, Done>(
   start: (data: Data) => Promise<Part<Ready, Note, Done>>,
-): Promise<void> {
+): void {
   const port = parentPort
   if (port === null) throw new Error('this file runs in a thread of the demo')
-  const part = await start(workerData as Data)
-  port.on('message', (envelope: Envelope<Note>) => {
-    if (envelope.kind === 'note') part.told?.(envelope.note)
-    else part.finish().then((done) => port.postMessage(done), rethrow)
+  let part: Part<Ready, Note, Done> | undefined
+  const answer = async (envelope: Envelope<Data, Note>) => {
+    switch (envelope.kind) {
+      case 'start':
+        part = await start(envelope.data)
+        return port.postMessage(part.ready)
+      case 'note':
+        return part?.told?.(envelope.note)
+      case 'finish':
+        return port.postMessage(await part?.finish())
+    }
+  }
+  port.on('message', (envelope: Envelope<Data, Note>) => {
+    answer(envelope).catch(rethrow)
   })
-  port.postMessage(part.ready)
 }
 
 /** Out of the promise chain, so that the thread fails and its owner hears of it. */
@@ -100,4 +112,4 @@ function rethrow(error: unknown): void {
   })
 }
 
-export { type Hosted, host, type Part, serve }
+export { Hosted, type Part, serve }
