@@ -9,6 +9,7 @@
 import { createRequire } from 'node:module'
 import { Command, CommanderError } from 'commander'
 import { WarmpathError } from '../index.js'
+import { demoCommand } from './demo.mjs'
 import { explainCommand } from './explain.mjs'
 import { serveCommand } from './serve.mjs'
 import { statusCommand } from './status.mjs'
@@ -25,7 +26,7 @@ function program(): Command {
   const root = new Command('warmpath')
     .description('Decides where the next turn of an agent session runs.')
     .version(readVersion())
-  for (const command of [serveCommand(), statusCommand(), explainCommand()]) {
+  for (const command of [demoCommand(), serveCommand(), statusCommand(), explainCommand()]) {
     root.addCommand(command.exitOverride())
   }
   return root.exitOverride()
