@@ -79,6 +79,12 @@ export declare function pollScheduler(handle: SchedulerHandle, now: number, out:
 /** The context of a turn has grown to `contextTokens`. */
 export declare function progressTurn(handle: SchedulerHandle, now: number, reservation: number, contextTokens: number, out: Float64Array): void
 
+/**
+ * Panics while it holds the scheduler's lock, as a fault of the core would: with it a test can show
+ * that the process, the lock and the scheduler survive one.
+ */
+export declare function provokePanic(handle: SchedulerHandle): void
+
 /** A receipt, as JSON; null when it has left the ring or never was. */
 export declare function receipt(handle: SchedulerHandle, id: number): string | null
 

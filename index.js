@@ -852,6 +852,7 @@ module.exports.holdPosition = nativeBinding.holdPosition
 module.exports.openScheduler = nativeBinding.openScheduler
 module.exports.pollScheduler = nativeBinding.pollScheduler
 module.exports.progressTurn = nativeBinding.progressTurn
+module.exports.provokePanic = nativeBinding.provokePanic
 module.exports.receipt = nativeBinding.receipt
 module.exports.rerouteTurn = nativeBinding.rerouteTurn
 module.exports.setHealth = nativeBinding.setHealth

@@ -367,6 +367,15 @@ pub(crate) fn status(
     guard(|| Ok(handle.look(report::status)))
 }
 
+/// Panics while it holds the scheduler's lock, as a fault of the core would: with it a test can show
+/// that the process, the lock and the scheduler survive one.
+#[napi]
+pub(crate) fn provoke_panic(
+    #[napi(ts_arg_type = "SchedulerHandle")] handle: &External<Handle>,
+) -> Result<(), Code> {
+    guard(|| handle.look(|_| panic!("provoked")))
+}
+
 fn on_turn(
     handle: &External<Handle>,
     now: f64,
