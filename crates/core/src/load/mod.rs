@@ -11,6 +11,7 @@
 //! (a turn holds all its blocks from the root). It knows nothing of caches, costs or time.
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
+use smallvec::SmallVec;
 
 use crate::block::Chain;
 use crate::prefix::ByHash;
@@ -69,6 +70,9 @@ struct Held {
     hashes: Vec<u64>,
 }
 
+/// Who uses one block: one worker as a rule, and that one costs no allocation.
+type Uses = SmallVec<[Use; 1]>;
+
 /// The load of all workers.
 #[derive(Clone, Debug, Default)]
 pub struct LoadLedger {
@@ -76,7 +80,7 @@ pub struct LoadLedger {
     workers: Vec<Option<WorkerLoad>>,
     held: HashMap<ReservationId, Held>,
     /// Who uses a block, ascending by worker.
-    blocks: ByHash<Vec<Use>>,
+    blocks: ByHash<Uses>,
     spare: Vec<Vec<u64>>,
 }
 
@@ -208,7 +212,7 @@ impl LoadLedger {
 }
 
 /// Adds a turn of `worker` to a block's users; the tokens that this adds to the worker's blocks.
-fn enter(users: &mut Vec<Use>, worker: WorkerId, tokens: u32) -> u64 {
+fn enter(users: &mut Uses, worker: WorkerId, tokens: u32) -> u64 {
     match users.binary_search_by_key(&worker.0, |u| u.worker) {
         Ok(at) => {
             users[at].turns += 1;
@@ -227,7 +231,7 @@ fn enter(users: &mut Vec<Use>, worker: WorkerId, tokens: u32) -> u64 {
 }
 
 /// Takes a turn of `worker` off a block's users; the tokens that this takes off the worker's blocks.
-fn leave(blocks: &mut ByHash<Vec<Use>>, hash: u64, worker: WorkerId) -> u64 {
+fn leave(blocks: &mut ByHash<Uses>, hash: u64, worker: WorkerId) -> u64 {
     let Some(users) = blocks.get_mut(&hash) else {
         return 0;
     };
@@ -278,13 +282,15 @@ impl Shared {
 }
 
 struct LedgerLayers<'a> {
-    blocks: &'a ByHash<Vec<Use>>,
+    blocks: &'a ByHash<Uses>,
     hashes: &'a [u64],
 }
 
 impl Layers for LedgerLayers<'_> {
     fn count(&self, depth: usize) -> usize {
-        self.blocks.get(&self.hashes[depth]).map_or(0, Vec::len)
+        self.blocks
+            .get(&self.hashes[depth])
+            .map_or(0, SmallVec::len)
     }
 
     fn keys(&self, depth: usize, out: &mut Vec<u32>) {

@@ -15,6 +15,7 @@ use std::collections::BTreeSet;
 use std::hash::{BuildHasherDefault, Hasher};
 
 use hashbrown::HashMap;
+use smallvec::SmallVec;
 
 mod compact;
 
@@ -65,7 +66,8 @@ struct Node {
     tokens: u32,
     rooted: u32,
     used: u64,
-    holders: Vec<Holder>,
+    /// Most blocks are held by one place, and that one costs no allocation and no further look-up.
+    holders: SmallVec<[Holder; 1]>,
 }
 
 /// The forest of blocks.
@@ -135,7 +137,7 @@ impl Tree {
             tokens,
             rooted: 0,
             used: 0,
-            holders: Vec::with_capacity(1),
+            holders: SmallVec::new(),
         };
         let next = node.next_sibling;
         let id = self.place_node(node);
@@ -309,7 +311,7 @@ impl Tree {
 
     fn unlink(&mut self, id: NodeId) {
         let at = &mut self.nodes[id as usize];
-        at.holders = Vec::new();
+        at.holders = SmallVec::new();
         let (hash, used, parent) = (at.hash, at.used, at.parent);
         let (previous, next) = (at.previous_sibling, at.next_sibling);
         if let Some(next) = next {
@@ -335,7 +337,8 @@ impl Tree {
 
     /// Bytes of the tables, with what they hold in reserve.
     pub(super) fn bytes(&self) -> usize {
-        let holders: usize = self.nodes.iter().map(|n| n.holders.capacity()).sum();
+        let spilled = self.nodes.iter().filter(|n| n.holders.spilled());
+        let holders: usize = spilled.map(|n| n.holders.capacity()).sum();
         self.nodes.capacity() * size_of::<Node>()
             + holders * size_of::<Holder>()
             + self.free.capacity() * size_of::<NodeId>()
