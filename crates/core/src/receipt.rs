@@ -8,7 +8,6 @@ use std::collections::VecDeque;
 use crate::continuity::LockNote;
 use crate::id::{Micros, ReservationId, TargetId, WorkerId};
 use crate::score::kv::KvConfig;
-use crate::session::SessionId;
 
 /// How many candidates a receipt keeps.
 pub const MAX_CANDIDATES: usize = 64;
@@ -103,8 +102,6 @@ pub struct Receipt {
     pub at: Micros,
     /// The turn's reservation.
     pub reservation: ReservationId,
-    /// The turn's session; it may have left since.
-    pub session: Option<SessionId>,
     /// What the session is called: the name, or hex of the prompt it was found by.
     pub session_name: String,
     /// Which branch of the session, by admission's number.

@@ -39,24 +39,18 @@ pub(super) struct Reservation {
     /// Bytes of canonical text, for the token rate; 0 when the caller brought tokens.
     pub(super) text_bytes: u32,
     pub(super) since: Micros,
-    pub(super) notes: Notes,
+    pub(super) was_held: bool,
+    pub(super) lock: LockNote,
+    pub(super) is_detour: bool,
+    pub(super) volatile: Option<Volatile>,
     pub(super) state: State,
 }
 
 impl Reservation {
     /// How long the turn has waited; `None` when it went at once.
     pub(super) fn waited(&self, now: Micros) -> Option<Micros> {
-        self.notes.was_held.then(|| now.since(self.since))
+        self.was_held.then(|| now.since(self.since))
     }
-}
-
-/// What the receipt will say that the reservation itself does not need.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Notes {
-    pub(super) lock: LockNote,
-    pub(super) is_detour: bool,
-    pub(super) was_held: bool,
-    pub(super) volatile: Option<Volatile>,
 }
 
 /// The turns in flight and held.
@@ -84,10 +78,12 @@ impl Reservations {
         self.held
     }
 
-    /// The number of the next turn.
-    pub(super) fn next_id(&mut self) -> ReservationId {
+    /// Takes a turn in under a number of its own.
+    pub(super) fn open(&mut self, reservation: Reservation) -> ReservationId {
         self.next += 1;
-        ReservationId(self.next)
+        let id = ReservationId(self.next);
+        self.insert(id, reservation);
+        id
     }
 
     /// An empty chain, with memory from an ended turn where there is one.
@@ -100,6 +96,7 @@ impl Reservations {
         self.spare_coverages.pop().unwrap_or_default()
     }
 
+    /// Puts back what [`Self::remove`] gave.
     pub(super) fn insert(&mut self, id: ReservationId, reservation: Reservation) {
         self.held += usize::from(reservation.state == State::Held);
         self.live.insert(id, reservation);

@@ -6,7 +6,7 @@
 
 use crate::admission::Release;
 use crate::continuity::{IdKind, Owner};
-use crate::id::{GroupId, Micros, ReservationId, WorkerId};
+use crate::id::{Micros, ReservationId, WorkerId};
 use crate::receipt::{Ending, Reported};
 use crate::session::Phase;
 
@@ -166,30 +166,13 @@ impl Scheduler {
         }
     }
 
-    /// Tells admission which workers of the group are up, and fails the holds that nobody is left
-    /// to take. O(turns): the fleet changes rarely.
-    pub(super) fn fleet_changed(&mut self, group: GroupId, settled: &mut Vec<Settled>) {
-        let live: Vec<(WorkerId, Option<u64>)> = self
-            .topology
-            .up(group)
-            .map(|(id, worker)| (id, worker.capacity_tokens))
-            .collect();
-        self.admission[group.index()].set_workers(self.now, &live);
-        let is_up = |worker: WorkerId| live.iter().any(|&(id, _)| id == worker);
-        let stranded = self.reservations.held_where(|reservation| {
-            reservation.group == group && reservation.pin.map_or(live.is_empty(), |pin| !is_up(pin))
-        });
-        for id in stranded {
-            let outcome = match self.reservations.get(id).and_then(|r| r.pin) {
-                Some(_) => Outcome::OwnerUnavailable,
-                None => Outcome::NoWorker,
-            };
-            self.fail_hold(id, outcome, settled);
-        }
-    }
-
     /// Ends a hold with `outcome`; does nothing when the turn is not held.
-    fn fail_hold(&mut self, id: ReservationId, outcome: Outcome, settled: &mut Vec<Settled>) {
+    pub(super) fn fail_hold(
+        &mut self,
+        id: ReservationId,
+        outcome: Outcome,
+        settled: &mut Vec<Settled>,
+    ) {
         let Some(held) = self.held_for(id) else {
             return;
         };

@@ -1,5 +1,6 @@
 //! The facade against written-out expectations.
 use super::*;
+use crate::TargetId;
 use crate::admission::ThunderAgentConfig;
 use crate::continuity::Lock;
 use crate::receipt::{AdmissionNote, Ending, Reported, Trust};

@@ -1,0 +1,119 @@
+//! Changes of the fleet: groups, targets and workers come, workers go and change their health.
+//!
+//! Rare, so each may cost O(turns): holds that nobody is left to take are failed at once, and every
+//! room that knows workers is told.
+
+use crate::error::Result;
+use crate::id::{GroupId, Micros, PlaceId, TargetId, WorkerId};
+use crate::prefix::{PlaceOptions, Tier};
+
+use super::Scheduler;
+use super::config::{GroupOptions, UNKNOWN_TTL, WorkerOptions};
+use super::topology::{Health, Worker};
+use super::turn::{Outcome, Settled};
+
+impl Scheduler {
+    /// Adds an empty group.
+    ///
+    /// # Errors
+    /// `INVALID_ARGUMENT` for a block of no tokens.
+    pub fn add_group(&mut self, now: Micros, options: GroupOptions) -> Result<GroupId> {
+        self.set_time(now);
+        let id = self.topology.add_group(options)?;
+        self.admission.push(self.config.admission.policy()?);
+        Ok(id)
+    }
+
+    /// Adds a target that `group` serves.
+    ///
+    /// # Errors
+    /// `DUPLICATE_ID`, `UNKNOWN_ID`, `INVALID_ARGUMENT`.
+    pub fn add_target(&mut self, name: &str, group: GroupId) -> Result<TargetId> {
+        self.topology.add_target(name, group)
+    }
+
+    /// Adds a worker; turns may go to it at once.
+    ///
+    /// # Errors
+    /// `DUPLICATE_ID`, `UNKNOWN_ID`, `INVALID_ARGUMENT`.
+    pub fn add_worker(
+        &mut self,
+        now: Micros,
+        options: WorkerOptions,
+        settled: &mut Vec<Settled>,
+    ) -> Result<WorkerId> {
+        self.advance(now, settled);
+        let worker = Worker {
+            name: options.name,
+            group: options.group,
+            health: Health::Up,
+            capacity_tokens: options.capacity_tokens,
+            place: PlaceId::default(),
+        };
+        let ttl = self
+            .topology
+            .groups
+            .get(options.group.index())
+            .and_then(|group| group.ttl)
+            .or(options.capacity_tokens.is_none().then_some(UNKNOWN_TTL));
+        let prefix = &mut self.prefix;
+        let id = self.topology.add_worker(worker, |id| {
+            let place = PlaceOptions {
+                capacity_tokens: options.capacity_tokens,
+                ttl,
+            };
+            prefix.add_place(id, 0, Tier::Device, place)
+        })?;
+        self.load.add_worker(id);
+        self.fleet_changed(options.group, settled);
+        Ok(id)
+    }
+
+    /// Says whether a worker takes turns. `Removed` forgets its cache and its load as well; turns
+    /// that it still answers end as usual.
+    ///
+    /// # Errors
+    /// `UNKNOWN_ID` when there is no such worker (any more).
+    pub fn set_health(
+        &mut self,
+        now: Micros,
+        id: WorkerId,
+        health: Health,
+        settled: &mut Vec<Settled>,
+    ) -> Result<()> {
+        self.advance(now, settled);
+        self.topology.set_health(id, health)?;
+        let (group, place) = {
+            let worker = self.topology.worker(id)?;
+            (worker.group, worker.place)
+        };
+        if health == Health::Removed {
+            self.prefix.remove_place(place);
+            self.load.remove_worker(id);
+        }
+        self.fleet_changed(group, settled);
+        Ok(())
+    }
+
+    /// Tells admission which workers of the group are up, and fails the holds that nobody is left
+    /// to take. O(turns): the fleet changes rarely.
+    fn fleet_changed(&mut self, group: GroupId, settled: &mut Vec<Settled>) {
+        let live: Vec<(WorkerId, Option<u64>)> = self
+            .topology
+            .up(group)
+            .map(|(id, worker)| (id, worker.capacity_tokens))
+            .collect();
+        self.admission[group.index()].set_workers(self.now, &live);
+        let is_up = |worker: WorkerId| live.iter().any(|&(id, _)| id == worker);
+        let stranded = self.reservations.held_where(|reservation| {
+            reservation.group == group && reservation.pin.map_or(live.is_empty(), |pin| !is_up(pin))
+        });
+        for id in stranded {
+            let outcome = match self.reservations.get(id).and_then(|r| r.pin) {
+                Some(_) => Outcome::OwnerUnavailable,
+                None => Outcome::NoWorker,
+            };
+            self.fail_hold(id, outcome, settled);
+        }
+    }
+}

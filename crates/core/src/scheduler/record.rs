@@ -1,0 +1,129 @@
+//! What a decision leaves behind: its receipt, and what its report teaches about the prediction.
+
+use crate::id::{Micros, ReservationId, WorkerId};
+use crate::receipt::{AdmissionNote, Candidate, MAX_CANDIDATES, PromptNote, Reported, Trust};
+use crate::session::SessionName;
+
+use super::Scheduler;
+use super::place::Picked;
+use super::reservation::Reservation;
+
+impl Scheduler {
+    pub(super) fn write_receipt(
+        &mut self,
+        id: ReservationId,
+        turn: &Reservation,
+        picked: &Picked,
+        kept: Option<WorkerId>,
+        trust: Trust,
+    ) -> u64 {
+        let rows = &self.scratch.rows;
+        let unit = self.topology.groups[turn.group.index()].block_tokens;
+        let receipt = self.receipts.push();
+        receipt.chosen = keep_cheapest(rows, picked.index, &mut receipt.candidates);
+        receipt.eligible = rows.len();
+        receipt.at = self.now;
+        receipt.reservation = id;
+        if let Some(session) = self.sessions.get(turn.session) {
+            write_name(session.name(), &mut receipt.session_name);
+        }
+        receipt.program = turn.program.map(|program| program.0);
+        receipt.target = turn.target;
+        receipt.is_detour = turn.is_detour;
+        receipt.lock = turn.lock;
+        receipt.admission = admission_note(turn.waited(self.now), kept, rows[picked.index].worker);
+        receipt.weights = self.config.score;
+        receipt.prompt = PromptNote {
+            tokens: turn.chain.tokens(),
+            blocks: u32::try_from(turn.chain.len()).unwrap_or(u32::MAX),
+            unit_tokens: unit.get(),
+            trust,
+            volatile: turn.volatile,
+            draw: picked.draw,
+            temperature: self.config.temperature,
+        };
+        receipt.id
+    }
+
+    /// Holds the engine's count of cached tokens against what was predicted.
+    pub(super) fn correct_prediction(
+        &mut self,
+        turn: &Reservation,
+        worker: WorkerId,
+        reported: &Reported,
+    ) {
+        let Ok(known) = self.topology.worker(worker) else {
+            return;
+        };
+        let Some(cached) = in_estimated_tokens(turn, reported) else {
+            return;
+        };
+        if turn.text_bytes > 0 && cached.saturating_add(slack(turn)) >= turn.coverage.tokens() {
+            return;
+        }
+        self.prefix
+            .correct(known.place, &turn.chain, cached, &turn.coverage);
+    }
+}
+
+/// The engine's cached tokens as positions in the turn's chain, whose lengths are estimates when the
+/// prompt came as text: scaled by what the whole prompt turned out to be. `None` when that is unknown.
+fn in_estimated_tokens(turn: &Reservation, reported: &Reported) -> Option<u32> {
+    let cached = reported.cached_tokens?;
+    if turn.text_bytes == 0 {
+        return Some(cached);
+    }
+    let real = u64::from(reported.prompt_tokens.filter(|&n| n > 0)?);
+    let scaled = u64::from(cached) * u64::from(turn.chain.tokens()) / real;
+    Some(u32::try_from(scaled).unwrap_or(u32::MAX))
+}
+
+/// How far an estimated position may be off before a shortfall means something: prose and code of
+/// one prompt differ by about an eighth in tokens per byte.
+fn slack(turn: &Reservation) -> u32 {
+    (turn.coverage.tokens() / 8).max(512)
+}
+
+/// Copies the rows, or the cheapest of them with the chosen one; returns where the chosen one is.
+fn keep_cheapest(rows: &[Candidate], chosen: usize, kept: &mut Vec<Candidate>) -> usize {
+    kept.extend_from_slice(rows);
+    if rows.len() <= MAX_CANDIDATES {
+        return chosen;
+    }
+    let worker = rows[chosen].worker;
+    kept.swap(0, chosen);
+    kept[1..].select_nth_unstable_by(MAX_CANDIDATES - 2, |a, b| {
+        a.cost.total_cmp(&b.cost).then(a.worker.cmp(&b.worker))
+    });
+    kept.truncate(MAX_CANDIDATES);
+    kept.sort_unstable_by_key(|row| row.worker);
+    kept.iter()
+        .position(|row| row.worker == worker)
+        .unwrap_or_default()
+}
+
+fn admission_note(
+    waited: Option<Micros>,
+    kept: Option<WorkerId>,
+    worker: WorkerId,
+) -> AdmissionNote {
+    match (waited, kept.filter(|&kept| kept == worker)) {
+        (None, None) => AdmissionNote::Free,
+        (None, Some(worker)) => AdmissionNote::Kept(worker),
+        (Some(held), None) => AdmissionNote::Held(held),
+        (Some(held), Some(worker)) => AdmissionNote::HeldFor(held, worker),
+    }
+}
+
+fn write_name(name: &SessionName, out: &mut String) {
+    match name {
+        SessionName::Named(name) => out.push_str(name),
+        SessionName::Derived(hash) => out.push_str(&derived_name(*hash)),
+    }
+}
+
+/// What an unnamed session is called.
+#[must_use]
+pub fn derived_name(hash: u64) -> String {
+    format!("prompt-{hash:016x}")
+}

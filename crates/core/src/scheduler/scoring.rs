@@ -1,0 +1,195 @@
+//! What a turn would cost on each worker of a group: overlap, load, then the cost of each row.
+//!
+//! O(blocks + workers of the group); allocates nothing once the lists have grown.
+
+use std::num::NonZeroU32;
+
+use crate::block::{self, Chain, Seed, TokenRate};
+use crate::id::{GroupId, WorkerId};
+use crate::load::{LoadLedger, Shared};
+use crate::prefix::{Overlap, PrefixIndex};
+use crate::receipt::{Candidate, Receipt, Volatile};
+use crate::score::kv::{KvConfig, KvCost, KvLoad, KvRow, KvTurn, Prefill, Role};
+
+use super::topology::Topology;
+use super::turn::{Prompt, Segment, SegmentKind, Turn};
+
+/// Lists that a decision fills and the next one fills again.
+#[derive(Debug, Default)]
+pub(super) struct Scratch {
+    pub(super) overlap: Overlap,
+    pub(super) shared: Shared,
+    pub(super) rows: Vec<Candidate>,
+    pub(super) costs: Vec<f64>,
+    pub(super) weights: Vec<f64>,
+    identity: Chain,
+    pub(super) lengths: Vec<u32>,
+}
+
+impl Scratch {
+    /// The rows of the last score.
+    pub(super) fn candidates(&self) -> &[Candidate] {
+        &self.rows
+    }
+
+    /// The blocks that identify an unnamed turn: its chain, without what changes with each
+    /// conversation. A named turn is identified by its name, so its chain is as good.
+    pub(super) fn identity_chain<'a>(&'a mut self, turn: &Turn<'_>, chain: &'a [u64]) -> &'a [u64] {
+        let Prompt::Text { bytes, segments } = turn.prompt else {
+            return chain;
+        };
+        let is_volatile = |s: &Segment| s.kind == SegmentKind::Volatile;
+        if turn.session.is_some() || !segments.iter().any(is_volatile) {
+            return chain;
+        }
+        let mut stable = Vec::with_capacity(bytes.len());
+        self.lengths.clear();
+        let mut rest = bytes;
+        for segment in segments {
+            let (text, tail) = rest.split_at(rest.len().min(segment.bytes as usize));
+            rest = tail;
+            if !is_volatile(segment) {
+                stable.extend_from_slice(text);
+                self.lengths.push(segment.bytes);
+            }
+        }
+        let rate = TokenRate::default();
+        block::hash_text(
+            &stable,
+            &self.lengths,
+            rate,
+            Seed::default(),
+            &mut self.identity,
+        );
+        self.identity.hashes()
+    }
+}
+
+/// Which workers may be considered.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Wanted<'a> {
+    /// Only this one.
+    pin: Option<WorkerId>,
+    /// Not these.
+    excluded: &'a [WorkerId],
+}
+
+impl<'a> Wanted<'a> {
+    /// Only `pin`, or any but `excluded`.
+    pub(super) fn of(pin: Option<WorkerId>, excluded: &'a [WorkerId]) -> Self {
+        Self { pin, excluded }
+    }
+
+    /// Only `pin`, or any.
+    pub(super) fn pinned(pin: Option<WorkerId>) -> Self {
+        Self { pin, excluded: &[] }
+    }
+
+    fn admits(&self, worker: WorkerId) -> bool {
+        self.pin.is_none_or(|pin| pin == worker) && !self.excluded.contains(&worker)
+    }
+}
+
+/// The rooms that a score reads.
+pub(super) struct Scorer<'a> {
+    pub(super) topology: &'a Topology,
+    pub(super) prefix: &'a PrefixIndex,
+    pub(super) load: &'a LoadLedger,
+    pub(super) config: KvConfig,
+}
+
+impl Scorer<'_> {
+    /// Replaces `scratch.rows` by the workers of `group` that may take the turn.
+    pub(super) fn score(
+        &self,
+        group: GroupId,
+        chain: &Chain,
+        wanted: &Wanted<'_>,
+        scratch: &mut Scratch,
+    ) {
+        self.prefix.find(chain, &mut scratch.overlap);
+        self.load.shared(chain, &mut scratch.shared);
+        scratch.rows.clear();
+        for (id, worker) in self.topology.up(group) {
+            if !wanted.admits(id) {
+                continue;
+            }
+            let load = self.load.load(id).unwrap_or_default();
+            scratch.rows.push(Candidate {
+                worker: id,
+                cost: 0.0,
+                overlap_tokens: scratch.overlap.tokens_at(worker.place),
+                prefill_tokens: load.prefill_tokens,
+                active_tokens: load.block_tokens,
+                additional_tokens: additional(chain, scratch.shared.tokens_at(id)),
+                requests: load.requests,
+            });
+        }
+        let unit = self.topology.groups[group.index()].block_tokens;
+        let cost = kv_cost(self.config, chain.tokens(), unit, &scratch.rows);
+        for row in &mut scratch.rows {
+            row.cost = cost.of(&kv_row(row, unit), 0.0);
+        }
+    }
+}
+
+/// What a turn adds to a worker that holds `shared` tokens of its blocks already: the rest of the
+/// prompt, with the tail that is no block.
+fn additional(chain: &Chain, shared: u32) -> u32 {
+    chain.tokens().saturating_sub(shared)
+}
+
+/// The cost as `rows` set it up.
+fn kv_cost(
+    config: KvConfig,
+    prompt_tokens: u32,
+    unit: NonZeroU32,
+    rows: &[Candidate],
+) -> KvCost<'static> {
+    let least = rows.iter().map(|row| row.prefill_tokens).min();
+    let turn = KvTurn {
+        block_tokens: unit.get(),
+        prompt_tokens,
+        role: Role::Aggregated,
+        prefill: Prefill::Tracked,
+        shared: &[],
+    };
+    KvCost::new(config, turn, least.unwrap_or(0) as f64)
+}
+
+/// A candidate in blocks.
+fn kv_row(row: &Candidate, unit: NonZeroU32) -> KvRow {
+    let blocks = |tokens: f64| tokens / f64::from(unit.get());
+    KvRow {
+        device: blocks(f64::from(row.overlap_tokens)),
+        load: Some(KvLoad {
+            prefill_tokens: row.prefill_tokens as f64,
+            decode_blocks: blocks(row.active_tokens as f64),
+            additional_blocks: blocks(f64::from(row.additional_tokens)),
+            requests: f64::from(row.requests),
+        }),
+        ..KvRow::default()
+    }
+}
+
+/// Computes the costs of a receipt again, from the receipt alone.
+#[must_use]
+pub fn recompute(receipt: &Receipt) -> Vec<f64> {
+    let unit = NonZeroU32::new(receipt.prompt.unit_tokens).unwrap_or(NonZeroU32::MIN);
+    let rows = &receipt.candidates;
+    let cost = kv_cost(receipt.weights, receipt.prompt.tokens, unit, rows);
+    rows.iter()
+        .map(|row| cost.of(&kv_row(row, unit), 0.0))
+        .collect()
+}
+
+/// The first segment that changes with each conversation, and the tokens before it.
+pub(super) fn first_volatile(segments: &[Segment], rate: TokenRate) -> Option<Volatile> {
+    let is_volatile = |s: &Segment| s.kind == SegmentKind::Volatile;
+    let index = segments.iter().position(is_volatile)?;
+    let before = segments[..index].iter().map(|s| u64::from(s.bytes)).sum();
+    Some(Volatile {
+        segment: u32::try_from(index).unwrap_or(u32::MAX),
+        at_token: rate.tokens(before),
+    })
+}

@@ -1,0 +1,308 @@
+//! A turn's way in: blocks, session, target, then the question to admission.
+//!
+//! Until admission is asked nothing has changed but the registry of sessions, and a refusal before
+//! that leaves even those as they were.
+
+use crate::admission::{self, Release};
+use crate::block::{self, Chain, Seed};
+use crate::continuity::{self, Choice, Evidence, Fleet as _, IdKind, Lock};
+use crate::error::{Error, Result};
+use crate::id::{Micros, ReservationId, TargetId};
+use crate::receipt::{Candidate, Volatile};
+use crate::session::{Claim, Membership, SessionId, SessionName};
+
+use super::Scheduler;
+use super::reservation::{Reservation, State};
+use super::scoring::{Wanted, first_volatile};
+use super::turn::{Prompt, Settled, Submitted, Turn, TurnKind, Verdict};
+
+impl Scheduler {
+    /// Takes a turn in and decides between go and hold.
+    ///
+    /// # Errors
+    /// `NO_WORKER`, `OWNER_UNAVAILABLE`, `TOO_MANY_RESERVATIONS`, `INVALID_ARGUMENT`, `UNKNOWN_ID`.
+    /// The turn then occupies nothing.
+    pub fn submit(
+        &mut self,
+        now: Micros,
+        turn: &Turn<'_>,
+        settled: &mut Vec<Settled>,
+    ) -> Result<Submitted> {
+        self.advance(now, settled);
+        self.check(turn)?;
+        let mut chain = self.reservations.spare_chain();
+        let hashed = self.hash(turn, &mut chain);
+        let admitted = hashed.and_then(|volatile| self.admit(turn, &mut chain, volatile, settled));
+        if admitted.is_err() {
+            self.reservations.recycle_chain(chain);
+        }
+        admitted
+    }
+
+    /// Every worker that could take the turn now, the cheapest first, without taking it. Costs what
+    /// a submit costs.
+    ///
+    /// # Errors
+    /// As [`Scheduler::submit`].
+    pub fn candidates(
+        &mut self,
+        now: Micros,
+        turn: &Turn<'_>,
+        settled: &mut Vec<Settled>,
+    ) -> Result<(TargetId, Vec<Candidate>)> {
+        self.advance(now, settled);
+        self.check(turn)?;
+        let mut chain = self.reservations.spare_chain();
+        let found = self.hash(turn, &mut chain).and_then(|_| {
+            let choice = self.destination(turn, &chain)?;
+            let group = self.topology.target(choice.target)?.group;
+            self.score(group, &chain, &Wanted::pinned(choice.pin));
+            let mut rows = self.scratch.candidates().to_vec();
+            rows.sort_by(|a, b| a.cost.total_cmp(&b.cost).then(a.worker.cmp(&b.worker)));
+            Ok((choice.target, rows))
+        });
+        self.reservations.recycle_chain(chain);
+        found
+    }
+
+    fn check(&self, turn: &Turn<'_>) -> Result<()> {
+        if turn.targets.is_empty() {
+            return Err(Error::invalid_argument("the turn names no target"));
+        }
+        for &target in turn.targets {
+            self.topology.target(target)?;
+        }
+        if self.reservations.len() >= self.config.limits.reservations {
+            return Err(Error::too_many_reservations(format!(
+                "{} turns are in flight or held, which is the limit",
+                self.reservations.len()
+            )));
+        }
+        Ok(())
+    }
+
+    /// Cuts the prompt into blocks as the first target asked for would; the hashes do not depend on
+    /// the target, only the estimated lengths do.
+    fn hash(&mut self, turn: &Turn<'_>, chain: &mut Chain) -> Result<Option<Volatile>> {
+        let group = self.topology.target(turn.targets[0])?.group;
+        let group = &self.topology.groups[group.index()];
+        let seed = Seed::default();
+        match turn.prompt {
+            Prompt::Tokens(ids) => block::hash_tokens(ids, group.block_tokens, seed, chain),
+            Prompt::Hashes { hashes, tokens } => {
+                block::hash_content(hashes, group.block_tokens, tokens, seed, chain);
+            }
+            Prompt::Text { bytes, segments } => {
+                let total = segments.iter().map(|s| s.bytes as usize).sum();
+                let covered = bytes.get(..total).ok_or_else(|| {
+                    Error::invalid_argument("the segments are longer than the text")
+                })?;
+                let lengths = &mut self.scratch.lengths;
+                lengths.clear();
+                lengths.extend(segments.iter().map(|s| s.bytes));
+                block::hash_text(covered, lengths, group.rate, seed, chain);
+                return Ok(first_volatile(segments, group.rate));
+            }
+        }
+        Ok(None)
+    }
+
+    fn admit(
+        &mut self,
+        turn: &Turn<'_>,
+        chain: &mut Chain,
+        volatile: Option<Volatile>,
+        settled: &mut Vec<Settled>,
+    ) -> Result<Submitted> {
+        let choice = self.destination(turn, chain)?;
+        let membership = self.join(turn, chain.hashes(), &choice);
+        let prompt_tokens = chain.tokens();
+        let reservation = Reservation {
+            volatile,
+            chain: std::mem::take(chain),
+            ..self.reserve(turn, &choice, &membership)?
+        };
+        let id = self.reservations.open(reservation);
+        self.counters.submitted += 1;
+        let verdict = self.ask_admission(id, settled)?;
+        Ok(Submitted {
+            reservation: id,
+            target: choice.target,
+            lock: choice.note.lock,
+            prompt_tokens,
+            derived: self.derived_hash(membership.session),
+            program: membership.program.map(|program| program.0),
+            verdict,
+        })
+    }
+
+    /// The target of a turn, and the one worker that may take it, if only one may.
+    fn destination(&mut self, turn: &Turn<'_>, chain: &Chain) -> Result<Choice> {
+        let known = self.known_session(turn, chain.hashes());
+        let mut choice = self.choose(turn, known)?;
+        choice.pin = choice.pin.or(turn.pin);
+        let is_served = |pin| self.topology.worker_can_serve(choice.target, pin);
+        if !choice.pin.is_none_or(is_served) {
+            return Err(Error::no_worker("the worker asked for cannot take turns"));
+        }
+        Ok(choice)
+    }
+
+    /// What the turn will occupy, held until admission lets it go.
+    fn reserve(
+        &mut self,
+        turn: &Turn<'_>,
+        choice: &Choice,
+        membership: &Membership,
+    ) -> Result<Reservation> {
+        Ok(Reservation {
+            session: membership.session,
+            program: membership.program,
+            kind: turn.kind,
+            target: choice.target,
+            group: self.topology.target(choice.target)?.group,
+            alternatives: alternatives(turn, choice),
+            pin: choice.pin,
+            excluded: Vec::new(),
+            chain: Chain::default(),
+            coverage: self.reservations.spare_coverage(),
+            text_bytes: text_bytes(turn),
+            since: self.now,
+            was_held: false,
+            lock: choice.note,
+            is_detour: choice.is_detour,
+            volatile: None,
+            state: State::Held,
+        })
+    }
+
+    /// The hash that an unnamed session is known by.
+    fn derived_hash(&self, session: SessionId) -> Option<u64> {
+        match self.sessions.get(session)?.name() {
+            &SessionName::Derived(hash) => Some(hash),
+            SessionName::Named(_) => None,
+        }
+    }
+
+    /// Hands a turn that has been taken in to its group's admission.
+    fn ask_admission(&mut self, id: ReservationId, settled: &mut Vec<Settled>) -> Result<Verdict> {
+        let mut releases = Vec::new();
+        self.begin_admission(id, &mut releases);
+        let own = releases.iter().position(|release| release.ticket == id);
+        let own = own.map(|index| releases.remove(index));
+        let verdict = match own {
+            Some(release) => match self.place(id, release.worker) {
+                Ok(placement) => Ok(Verdict::Go(placement)),
+                Err(error) => {
+                    self.abandon(id, settled);
+                    Err(error)
+                }
+            },
+            None => {
+                self.counters.held += 1;
+                if let Some(turn) = self.reservations.get_mut(id) {
+                    turn.was_held = true;
+                }
+                if let Some(limit) = self.config.hold_limit {
+                    self.deadlines.push_back((self.now.plus(limit), id));
+                }
+                Ok(Verdict::Hold)
+            }
+        };
+        let group = self.reservations.get(id).map(|r| r.group.index());
+        if let Some(group) = group {
+            self.release(group, releases, settled);
+        }
+        verdict
+    }
+
+    pub(super) fn begin_admission(&mut self, id: ReservationId, releases: &mut Vec<Release>) {
+        let Some(reservation) = self.reservations.get(id) else {
+            return;
+        };
+        let Some(program) = reservation.program else {
+            releases.push(Release {
+                ticket: id,
+                worker: reservation.pin,
+            });
+            return;
+        };
+        let begin = admission::Begin {
+            ticket: id,
+            program,
+            prompt_tokens: reservation.chain.tokens(),
+            kind: match reservation.kind {
+                TurnKind::Ordinary => admission::Kind::Turn,
+                TurnKind::Final => admission::Kind::Final,
+            },
+            pin: reservation.pin,
+        };
+        self.admission[reservation.group.index()].begin(self.now, begin, releases);
+    }
+
+    fn known_session(&mut self, turn: &Turn<'_>, chain: &[u64]) -> Option<SessionId> {
+        let identity = self.scratch.identity_chain(turn, chain);
+        self.sessions.find(claim(turn), identity)
+    }
+
+    fn choose(&self, turn: &Turn<'_>, session: Option<SessionId>) -> Result<Choice> {
+        let mut evidence = Evidence::default();
+        for id in turn.tool_results.iter() {
+            let owner = self.owners.find(turn.tenant, IdKind::ToolCall, id);
+            evidence.tool_result(owner, turn.targets);
+        }
+        for id in turn.state.iter() {
+            let owner = self.owners.find(turn.tenant, IdKind::State, id);
+            evidence.state(owner, turn.targets);
+        }
+        let binding = session
+            .and_then(|id| self.sessions.get(id))
+            .and_then(|session| session.binding);
+        continuity::choose(turn.targets, evidence, binding, &self.topology)
+    }
+
+    /// Counts the turn in its session and binds the session to its target.
+    fn join(&mut self, turn: &Turn<'_>, chain: &[u64], choice: &Choice) -> Membership {
+        let mut left = Vec::new();
+        let identity = self.scratch.identity_chain(turn, chain);
+        let membership = self
+            .sessions
+            .begin(self.now, claim(turn), identity, &mut left);
+        left.extend(membership.replaced);
+        self.forget_programs(&left);
+        if !choice.is_detour
+            && let Some(session) = self.sessions.get_mut(membership.session)
+        {
+            session.binding = Some(choice.target);
+        }
+        membership
+    }
+}
+
+/// How the turn says who it belongs to.
+fn claim<'a>(turn: &Turn<'a>) -> Claim<'a> {
+    Claim {
+        tenant: turn.tenant,
+        session: turn.session,
+        parent: turn.parent,
+    }
+}
+
+/// The targets that may take over from the one chosen; none where a lock has chosen it.
+fn alternatives(turn: &Turn<'_>, choice: &Choice) -> Vec<TargetId> {
+    if choice.note.lock != Lock::Free || turn.targets.len() < 2 {
+        return Vec::new();
+    }
+    let others = turn.targets.iter().copied();
+    others.filter(|&target| target != choice.target).collect()
+}
+
+/// Bytes of canonical text in the prompt; 0 where the caller brought tokens or hashes.
+fn text_bytes(turn: &Turn<'_>) -> u32 {
+    match turn.prompt {
+        Prompt::Text { segments, .. } => segments
+            .iter()
+            .fold(0u32, |sum, segment| sum.saturating_add(segment.bytes)),
+        Prompt::Tokens(_) | Prompt::Hashes { .. } => 0,
+    }
+}
