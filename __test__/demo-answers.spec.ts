@@ -119,3 +119,12 @@ for (const client of ['claude-code', 'codex', 'opencode'] as const) {
     t.is(reader.error, 'overloaded')
   })
 }
+
+test('line ends of either kind, comments, and data over several lines', (t) => {
+  const reader = readAnswer('opencode')
+  reader.push(': keep-alive\r\n\r\ndata: {"choices":\r\ndata: [{"delta":{"content":"x"}}]}\r\n')
+  t.false(reader.begun)
+  reader.push('\r\ndata:[DONE]\n\n')
+  t.is(reader.answer().text, 'x')
+  t.true(reader.ended)
+})

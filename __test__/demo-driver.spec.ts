@@ -2,8 +2,8 @@ import { once } from 'node:events'
 import { createServer, type RequestListener } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import test, { type ExecutionContext } from 'ava'
-import { aloneMs } from '../src/demo/alone.js'
 import { drive } from '../src/demo/driver.js'
+import { aloneMs, PREFILL_COST } from '../src/demo/engine.js'
 import { Progress } from '../src/demo/progress.js'
 import { planWorkload, type SessionPlan, type Workload } from '../src/demo/workload.js'
 
@@ -112,7 +112,7 @@ test('alone, a session takes its tools, its prefills and its decodes', (t) => {
       { outputTokens: 1, resultTokens: 0, toolMs: 0 },
     ],
   }
-  const prefill = (n: number) => 4.209989e-7 * n * n + 1.518344e-2 * n + 16.50142
+  const prefill = (n: number) => PREFILL_COST * (4.209989e-7 * n * n + 1.518344e-2 * n + 16.50142)
   const expected = prefill(1000) + 10 * 5.74 + 2000 + prefill(500)
   t.true(Math.abs(aloneMs(session) - expected) < 1e-9)
 })

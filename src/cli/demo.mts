@@ -21,13 +21,16 @@ interface DemoFlags {
   svg: string
 }
 
-const DEFAULTS = { sessions: 64, pressure: 1.7, seed: 1, speed: 8 }
+const DEFAULTS = { sessions: 64, pressure: 1.7, seed: 1, speed: 10 }
 
 const NOTES = `
 Four engine doubles (a published timing model behind HTTP) serve the same seeded sessions three
 times: through round robin, through least-loaded, through Warmpath. Agents speak the wire forms of
 Claude Code, OpenCode and Codex; their tools, waits and contexts are drawn from the seed. The caches
-are sized so that all contexts together are --pressure times too large for them.
+are sized so that all contexts together are --pressure times too large for them. Contexts are about a
+tenth of what coding agents carry, so a prefill takes ten times as long as the model says, which
+keeps what a lost context costs in proportion to the rest of a turn; a decode takes what it says.
+Warmpath runs its defaults with ThunderAgent admission: it holds turns back while caches are full.
 
 Times are model time, which passes --speed times as fast as the wall's; the time that the programs
 themselves take counts too, at that rate. A star marks the best figure of a line, whoever has it.

@@ -10,9 +10,9 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Agent } from 'undici'
-import { aloneMs } from './alone.js'
 import { readAnswer } from './answers.js'
 import { type Answer, startConversation, type WireRequest } from './conversation.js'
+import { aloneMs } from './engine.js'
 import { SplitMix64 } from './random.js'
 import type { SessionRecord, TurnRecord } from './record.js'
 import { prose } from './text.js'

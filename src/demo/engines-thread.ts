@@ -7,6 +7,7 @@
  * machine, not by the model.
  */
 import { type EngineDouble, IssuerRegistry, startEngineDouble } from '../testing/index.js'
+import { ENGINE_TIMING } from './engine.js'
 import { sum } from './statistics.js'
 import { type Part, serve } from './threads.js'
 
@@ -40,7 +41,7 @@ async function start(data: EnginesData): Promise<Part<EnginesReady, never, Engin
   // One model behind all of them: any may go on with a tool loop that another began.
   const issuer = new IssuerRegistry()
   for (let index = 0; index < data.count; index++) {
-    const engine = { numGpuBlocks, blockSize }
+    const engine = { numGpuBlocks, blockSize, ...ENGINE_TIMING }
     doubles.push(await startEngineDouble({ id: `engine-${index}`, model, speed, engine, issuer }))
   }
   return {

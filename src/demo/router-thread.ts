@@ -1,9 +1,10 @@
 /**
  * A router of the demo, in a thread of its own: one of the two baselines, or Warmpath's gateway.
  *
- * Warmpath's clocks tick on the wall while the engines live in model time, so each of its times is
- * divided by the speed: five model seconds between two looks at the pressure stay five model
- * seconds. What it reports in wall time (holds) is multiplied back.
+ * Warmpath's clock ticks on the wall while the engines live in model time, so the one time of its
+ * settings that matters in a run of minutes is divided by the speed: five seconds between two looks
+ * at the pressure stay five model seconds. Holds, which it reports in wall time, are multiplied
+ * back. Every other setting is its default.
  *
  * The gateway is asked what it still has reserved when every session is over, and closed after.
  */
@@ -38,8 +39,8 @@ interface RouterDone {
 
 type Router = Part<RouterReady, RouterNote, RouterDone>
 
-/** Model time of Warmpath's settings: the ones it has by default. */
-const DEFAULTS = { intervalMs: 5000, holdLimitSeconds: 1800, ttlSeconds: 300 }
+/** Model time between two looks of the admission at the pressure; what it is by default. */
+const INTERVAL_MS = 5000
 
 /** How long a held client would wait on the wall for a sign of life: longer than any run. */
 const NO_KEEP_ALIVE_MS = 3_600_000
@@ -56,10 +57,8 @@ async function startWarmpath(data: RouterData): Promise<Router> {
       workers: data.workers.map((url, index) => ({ id: `engine-${index}`, url, capacityTokens })),
       admission: {
         policy: 'thunderagent',
-        intervalMs: Math.max(1, Math.round(DEFAULTS.intervalMs / speed)),
-        holdLimitSeconds: DEFAULTS.holdLimitSeconds / speed,
+        intervalMs: Math.max(1, Math.round(INTERVAL_MS / speed)),
       },
-      cache: { ttlSeconds: DEFAULTS.ttlSeconds / speed },
       forward: { headers: ['x-double-output-tokens', 'x-double-tool'] },
       identity: { tenant: () => TENANT },
       seed,
