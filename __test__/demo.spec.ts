@@ -19,7 +19,8 @@ test('five sessions and a sub-agent through all three routers: all complete, not
     sessions: 5,
     pressure: 1.7,
     seed: 3,
-    speed: 40,
+    speed: 60,
+    rehearsal: 'none' as const,
     screen: { write: (text: string) => lines.push(text) },
     execArgv: ['--require=tsx/cjs'],
   }

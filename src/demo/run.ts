@@ -1,9 +1,9 @@
 /**
  * How does one comparison go?
  *
- * For each router in turn: new engines with cold caches, the router in front of them, a rehearsal,
- * the same planned sessions driven through it, and everything closed again. One after the other, never side
- * by side, so that each has the machine to itself.
+ * For each router in turn: a rehearsal, then new engines with cold caches, the router in front of
+ * them, the same planned sessions driven through it, and everything closed again. One after the
+ * other, never side by side, so that each has the machine to itself.
  *
  * The caches are sized from the plan: the tokens that all sessions together would need resident,
  * over the pressure asked for, split evenly over the engines; but never so small that the longest
@@ -36,6 +36,8 @@ interface DemoOptions {
   speed: number
   /** Where progress goes. */
   screen: Screen
+  /** Whether the programs are warmed up first; see REHEARSAL. Default: they are. */
+  rehearsal?: 'none'
   /** Flags of node for the threads, such as a loader; default: those of this process. */
   execArgv?: string[]
 }
@@ -90,8 +92,10 @@ async function runRouter(name: RouterName, plan: Plan, options: DemoOptions): Pr
   const engines: Engines = new Hosted('engines-thread', execArgv)
   const router: Router = new Hosted('router-thread', execArgv)
   try {
-    const rehearsal = planDemo({ ...REHEARSAL, seed: seed + 1 })
-    await runStage({ name, engines, router, plan: rehearsal, seed, speed: REHEARSAL.speed })
+    if (options.rehearsal !== 'none') {
+      const rehearsal = planDemo({ ...REHEARSAL, seed: seed + 1 })
+      await runStage({ name, engines, router, plan: rehearsal, seed, speed: REHEARSAL.speed })
+    }
     return await runStage({ name, engines, router, plan, seed, speed }, options.screen)
   } finally {
     await router.stop()
