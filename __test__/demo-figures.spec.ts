@@ -59,6 +59,7 @@ function run(router: RouterName, cached: number, ttftMs: number): RunRecord {
     ],
     elapsedMs: 30_000,
     reservationsLeft: 0,
+    engineTokens: { prompt: 2000, cached },
     pace: { speed: 10, lagP99Ms: 1, overheadMs: 100 },
   }
 }

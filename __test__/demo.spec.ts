@@ -37,6 +37,10 @@ test('five sessions and a sub-agent through all three routers: all complete, not
     )
     t.true(sound(run), run.router)
     t.is(run.turns.length, countTurns(plan.workload))
+    const total = (field: 'promptTokens' | 'cachedTokens') =>
+      run.turns.reduce((tokens, turn) => tokens + (turn.usage[field] ?? 0), 0)
+    const told = { prompt: total('promptTokens'), cached: total('cachedTokens') }
+    t.deepEqual(told, run.engineTokens, 'clients were told what the engines counted')
     for (const turn of run.turns) {
       t.true((turn.usage.promptTokens ?? 0) > 1000)
       t.true((turn.firstContentMs ?? 0) > turn.sentMs)

@@ -73,4 +73,9 @@ class Progress {
   }
 }
 
-export { Progress, type Screen }
+/** What goes on before there is progress; only where it will be overwritten. */
+function announce(screen: Screen, text: string): void {
+  if (screen.isTTY) screen.write(`\r${text}\x1b[K`)
+}
+
+export { announce, Progress, type Screen }

@@ -50,6 +50,8 @@ interface RunRecord {
   elapsedMs: number
   /** Reservations that the router still had when every session was over; 0 where it has none. */
   reservationsLeft: number
+  /** Prompt tokens as the engines counted them: an account of their own of what clients were told. */
+  engineTokens: { prompt: number; cached: number }
   pace: Pace
 }
 

@@ -8,6 +8,7 @@
  *
  * The gateway is asked what it still has reserved when every session is over, and closed after.
  */
+import { setTimeout as sleep } from 'node:timers/promises'
 import { startGateway } from '../gateway/index.js'
 import { type Baseline, type BaselineName, startBaseline } from './baselines.js'
 import type { RouterName } from './record.js'
@@ -73,18 +74,29 @@ async function startWarmpath(data: RouterData): Promise<Router> {
     ready: { url: gateway.url },
     told: ({ sessionOver }) => gateway.scheduler.endSession(sessionOver, TENANT),
     async finish() {
-      const reservationsLeft = gateway.scheduler.status().reservations
+      const reservationsLeft = await settled(() => gateway.scheduler.status().reservations)
       await gateway.close()
       return { heldMs, reservationsLeft }
     },
   }
 }
 
+/** How long a router may take to notice that its last answer has been read, wall ms. */
+const SETTLE_MS = 1000
+
+/** What a router still has once it has noticed. */
+async function settled(left: () => number): Promise<number> {
+  for (const since = performance.now(); performance.now() - since < SETTLE_MS; await sleep(10)) {
+    if (left() === 0) break
+  }
+  return left()
+}
+
 function plain(baseline: Baseline): Router {
   return {
     ready: { url: baseline.url },
     async finish() {
-      const reservationsLeft = baseline.inFlight()
+      const reservationsLeft = await settled(() => baseline.inFlight())
       await baseline.close()
       return { heldMs: new Map(), reservationsLeft }
     },

@@ -12,7 +12,7 @@
 
 import { type Driven, drive } from './driver.js'
 import type { EnginesData, EnginesDone, EnginesReady } from './engines-thread.js'
-import { Progress, type Screen } from './progress.js'
+import { announce, Progress, type Screen } from './progress.js'
 import { ROUTERS, type RouterName, type RunRecord } from './record.js'
 import type { RouterData, RouterDone, RouterNote, RouterReady } from './router-thread.js'
 import { sum } from './statistics.js'
@@ -93,6 +93,7 @@ async function runRouter(name: RouterName, plan: Plan, options: DemoOptions): Pr
   const router: Router = new Hosted('router-thread', execArgv)
   try {
     if (options.rehearsal !== 'none') {
+      announce(options.screen, `${name} warms up`)
       const rehearsal = planDemo({ ...REHEARSAL, seed: seed + 1 })
       await runStage({ name, engines, router, plan: rehearsal, seed, speed: REHEARSAL.speed })
     }
@@ -151,7 +152,7 @@ function record(
   { name, speed }: Stage,
   { turns, sessions, elapsedMs }: Driven,
   { heldMs, reservationsLeft }: RouterDone,
-  { firstTokenMs, lagP99Ms }: EnginesDone,
+  engines: EnginesDone,
 ): RunRecord {
   const withHolds = turns.map((turn) => ({
     ...turn,
@@ -161,9 +162,18 @@ function record(
   const waits = withHolds.flatMap(({ sentMs, firstContentMs, heldMs = 0 }) =>
     firstContentMs === undefined ? [] : [firstContentMs - sentMs - heldMs],
   )
-  const overheadMs = waits.length === 0 ? 0 : (sum(waits) - firstTokenMs) / waits.length
-  const pace = { speed, lagP99Ms, overheadMs }
-  return { router: name, turns: withHolds, sessions, elapsedMs, reservationsLeft, pace }
+  const overheadMs = waits.length === 0 ? 0 : (sum(waits) - engines.firstTokenMs) / waits.length
+  const pace = { speed, lagP99Ms: engines.lagP99Ms, overheadMs }
+  const engineTokens = { prompt: engines.promptTokens, cached: engines.cachedTokens }
+  return {
+    router: name,
+    turns: withHolds,
+    sessions,
+    elapsedMs,
+    reservationsLeft,
+    engineTokens,
+    pace,
+  }
 }
 
 /** What is going to be run. */

@@ -44,7 +44,9 @@ function text(name: string, x: number, y: number, content: string): string {
   return `<text class="${name}" x="${x}" y="${y}">${escaped(content)}</text>`
 }
 
-function bar(metric: Metric, run: RunRecord, row: number, scale: number, best: boolean): string {
+type Fill = 'bar' | 'best'
+
+function bar(metric: Metric, run: RunRecord, row: number, scale: number, fill: Fill): string {
   const room = PANEL.width - BAR.left - BAR.right
   const y = BAR.top + row * BAR.step
   const value = metric.of(run)
@@ -52,7 +54,7 @@ function bar(metric: Metric, run: RunRecord, row: number, scale: number, best: b
   return [
     text('', 0, y + 12, run.router),
     rect('track', BAR.left, y, room, BAR.height),
-    rect(best ? 'best' : 'bar', BAR.left, y, width, BAR.height),
+    rect(fill, BAR.left, y, width, BAR.height),
     text('value', PANEL.width, y + 12, show(value, metric.unit)),
   ].join('')
 }
@@ -62,7 +64,9 @@ function panel(metric: Metric, runs: readonly RunRecord[], index: number): strin
   const y = HEADING + Math.floor(index / COLUMNS) * (PANEL.height + PANEL.gap)
   const scale = Math.max(0, ...runs.map((run) => metric.of(run) ?? 0))
   const best = winner(metric, runs)
-  const bars = runs.map((run, row) => bar(metric, run, row, scale, run.router === best))
+  const bars = runs.map((run, row) =>
+    bar(metric, run, row, scale, run.router === best ? 'best' : 'bar'),
+  )
   const title = `<tspan class="name">${escaped(metric.label)}</tspan> <tspan class="note">${metric.better} is better</tspan>`
   return `<g transform="translate(${x} ${y})"><text x="0" y="16">${title}</text>${bars.join('')}</g>`
 }
