@@ -116,6 +116,7 @@ test('rows and exit condition tell of what went wrong', (t) => {
       ['warmpath.sessions_completed', 0, false],
       ['warmpath.reservations_left', 2, false],
       ['warmpath.errors', 1, false],
+      ['warmpath.overhead_mean', 0.1, true],
     ],
   )
   t.true(sound(bad))

@@ -10,6 +10,7 @@
  * length, and an index over raw times would measure the workload. A session that did not complete
  * has made no progress.
  */
+import { keptPace, PACE_GOAL } from './pace.js'
 import { ROUTERS, type RouterName, type RunRecord, type SessionRecord } from './record.js'
 import { jain, mean, quantile, sorted, sum } from './statistics.js'
 
@@ -209,10 +210,17 @@ function soundnessRows(run: RunRecord): Row[] {
 }
 
 /** How far the machine is in the run's times. */
-function paceRows({ router, pace }: RunRecord): Row[] {
+function paceRows(run: RunRecord): Row[] {
+  const { router, pace } = run
   return [
     { name: `${router}.lag_p99`, value: pace.lagP99Ms / 1000, unit: 's' },
-    { name: `${router}.overhead_mean`, value: pace.overheadMs / 1000, unit: 's' },
+    {
+      name: `${router}.overhead_mean`,
+      value: pace.overheadMs / 1000,
+      unit: 's',
+      goal: PACE_GOAL,
+      holds: keptPace(run),
+    },
   ]
 }
 

@@ -11,6 +11,7 @@ import { mean } from './statistics.js'
 
 /** Share of the mean time to first content that the programs themselves may take. */
 const ACCEPTED = 0.1
+const PACE_GOAL = 'at most a tenth of the mean time to first content'
 
 function keptPace({ turns, pace }: RunRecord): boolean {
   const wait = mean(
@@ -35,4 +36,4 @@ function paceWarning(runs: readonly RunRecord[]): string | undefined {
   )
 }
 
-export { keptPace, paceWarning }
+export { keptPace, PACE_GOAL, paceWarning }

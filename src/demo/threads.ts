@@ -27,6 +27,8 @@ type Envelope<Data, Note> =
 /** A thread that serves a part, seen from outside; one call at a time. */
 class Hosted<Data, Ready, Note, Done> {
   readonly #worker: Worker
+  /** Why the thread is no longer there, once it is not. */
+  #failure: Error | undefined
 
   /**
    * @param name file beside this one, without its extension
@@ -36,6 +38,10 @@ class Hosted<Data, Ready, Note, Done> {
     // The extension of this very file: the sources can run without a build, through a loader.
     const file = join(__dirname, name + extname(__filename))
     this.#worker = new Worker(file, execArgv === undefined ? {} : { execArgv })
+    // It may fail while nobody waits for it; whoever asks next is told.
+    this.#worker.on('error', (error) => {
+      this.#failure = error
+    })
   }
 
   /** Starts the part; `data` is cloned. Resolves when it is ready. */
@@ -58,6 +64,7 @@ class Hosted<Data, Ready, Note, Done> {
   }
 
   #ask<T>(envelope: Envelope<Data, Note>): Promise<T> {
+    if (this.#failure !== undefined) return Promise.reject(this.#failure)
     const answer = receive<T>(this.#worker)
     this.#worker.postMessage(envelope)
     return answer
