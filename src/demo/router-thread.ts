@@ -4,7 +4,8 @@
  * Warmpath's clock ticks on the wall while the engines live in model time, so the one time of its
  * settings that matters in a run of minutes is divided by the speed: five seconds between two looks
  * at the pressure stay five model seconds. Holds, which it reports in wall time, are multiplied
- * back. Every other setting is its default.
+ * back. What decides is otherwise left at its defaults. When a session is over the gateway's
+ * scheduler is told, as the end hook of an agent would; the baselines have no use for it.
  *
  * The gateway is asked what it still has reserved when every session is over, and closed after.
  */
