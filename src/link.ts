@@ -32,7 +32,6 @@ export interface Placement {
 
 export const Outcome = {
   go: 0,
-  workerLost: 1,
   closed: 2,
   holdLimit: 3,
   ownerUnavailable: 4,

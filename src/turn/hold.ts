@@ -21,7 +21,6 @@ export interface HoldPlan {
 }
 
 const REFUSALS: ReadonlyMap<number, readonly [ErrorCode, string]> = new Map([
-  [Outcome.workerLost, ['WARMPATH_WORKER_LOST', 'the worker of the held turn is gone']],
   [Outcome.closed, ['WARMPATH_CLOSED', 'the scheduler was closed while the turn was held']],
   [Outcome.holdLimit, ['WARMPATH_HOLD_LIMIT', 'the turn was held for the longest time allowed']],
   [Outcome.ownerUnavailable, ['WARMPATH_OWNER_UNAVAILABLE', 'the owner of its state is gone']],

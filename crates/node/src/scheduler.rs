@@ -125,27 +125,6 @@ pub(crate) fn first_token(
     )
 }
 
-/// The context of a turn has grown to `contextTokens`.
-#[napi]
-pub(crate) fn progress_turn(
-    #[napi(ts_arg_type = "SchedulerHandle")] handle: &External<Handle>,
-    now: f64,
-    reservation: f64,
-    context_tokens: f64,
-    mut out: Float64Array,
-) -> Result<(), Code> {
-    let tokens = known(context_tokens).unwrap_or(0);
-    on_turn(
-        handle,
-        now,
-        reservation,
-        &mut out,
-        |core, now, id, settled| {
-            core.progress(now, id, tokens, settled);
-        },
-    )
-}
-
 /// The answer has come to its end. `usage`: prompt, cached and completion tokens and whether the
 /// model has ended its turn (1) or left tool calls open (0), each -1 when unknown. Returns false
 /// when the turn had ended before.
