@@ -76,9 +76,6 @@ export declare function openScheduler(options: string, wake: () => void): Schedu
 /** Runs the timers that are due and empties the mailbox. */
 export declare function pollScheduler(handle: SchedulerHandle, now: number, out: Float64Array): void
 
-/** The context of a turn has grown to `contextTokens`. */
-export declare function progressTurn(handle: SchedulerHandle, now: number, reservation: number, contextTokens: number, out: Float64Array): void
-
 /**
  * Panics while it holds the scheduler's lock, as a fault of the core would: with it a test can show
  * that the process, the lock and the scheduler survive one.
@@ -97,8 +94,8 @@ export declare function setHealth(handle: SchedulerHandle, now: number, worker: 
 /** Opens or joins the scheduler of that name in this process; the first caller's options count. */
 export declare function sharedScheduler(name: string, options: string, wake: () => void): SchedulerHandle
 
-/** The worker that keeps a piece of provider state; -1 when nobody is known to. */
-export declare function stateOwner(handle: SchedulerHandle, tenant: string, stateId: string): number
+/** The target and the worker that keep a piece of provider state; null when nobody is known to. */
+export declare function stateOwner(handle: SchedulerHandle, tenant: string, stateId: string): Array<number> | null
 
 /** Figures for an operator, as JSON. */
 export declare function status(handle: SchedulerHandle): string

@@ -851,7 +851,6 @@ module.exports.firstToken = nativeBinding.firstToken
 module.exports.holdPosition = nativeBinding.holdPosition
 module.exports.openScheduler = nativeBinding.openScheduler
 module.exports.pollScheduler = nativeBinding.pollScheduler
-module.exports.progressTurn = nativeBinding.progressTurn
 module.exports.provokePanic = nativeBinding.provokePanic
 module.exports.receipt = nativeBinding.receipt
 module.exports.rerouteTurn = nativeBinding.rerouteTurn

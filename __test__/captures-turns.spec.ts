@@ -20,10 +20,13 @@ function captures(client: string): Capture[] {
   return JSON.parse(gunzipSync(readFileSync(path)).toString('utf8'))
 }
 
-function scheduler(): Scheduler {
-  return new Scheduler({
-    workers: ['a', 'b', 'c', 'd'].map((id, i) => ({ id, url: `http://127.0.0.1:${8000 + i}` })),
-  })
+function scheduler(policy: 'none' | 'thunderagent' = 'none'): Scheduler {
+  const workers = ['a', 'b', 'c', 'd'].map((id, i) => ({
+    id,
+    url: `http://127.0.0.1:${8000 + i}`,
+    capacityTokens: 100_000,
+  }))
+  return new Scheduler({ workers, admission: { policy } })
 }
 
 function submit(s: Scheduler, { url, headers, body }: Capture): Promise<Turn> {
@@ -121,23 +124,55 @@ test('Codex: children have their own thread and share nothing but the name of th
   }
 })
 
-test('OpenCode: a title request beside the first turn neither steals nor splits the session', async (t) => {
+for (const policy of ['none', 'thunderagent'] as const) {
+  for (const order of ['title first', 'title last']) {
+    for (const end of ['title first', 'title last']) {
+      test(`OpenCode (${policy}, sent ${order}, ended ${end}): a title request beside the first turn \
+neither steals nor splits the session`, async (t) => {
+        const s = scheduler(policy)
+        const [title, first, next] = captures('opencode') as [Capture, Capture, Capture]
+        const isFirst = order === 'title first'
+        const one = await submit(s, isFirst ? title : first)
+        const two = await submit(s, isFirst ? first : title)
+        const [aside, main] = isFirst ? [one, two] : [two, one]
+        t.is(aside.session, main.session)
+        t.not(receiptOf(aside).branch, receiptOf(main).branch)
+        for (const turn of end === 'title first' ? [aside, main] : [main, aside]) turn.complete()
+        const following = await submit(s, next)
+        t.is(following.session, main.session)
+        t.is(following.worker, main.worker)
+        t.is(following.predictedCachedTokens, main.promptTokens)
+        t.is(receiptOf(following).branch, receiptOf(main).branch)
+        following.complete()
+        const { sessions, reservations } = s.status()
+        t.deepEqual({ sessions, reservations }, { sessions: 1, reservations: 0 })
+      })
+    }
+  }
+}
+
+test('OpenCode: every request in order, with the sub-agent beside its parent', async (t) => {
   const s = scheduler()
-  const [title, first, next] = captures('opencode') as [Capture, Capture, Capture]
-  const aside = await submit(s, title)
-  const main = await submit(s, first)
-  t.is(aside.session, main.session)
-  t.not(receiptOf(aside).branch, receiptOf(main).branch)
-  aside.complete()
-  main.complete()
-  const following = await submit(s, next)
-  t.is(following.session, main.session)
-  t.is(following.worker, main.worker)
-  t.is(following.predictedCachedTokens, main.promptTokens)
-  t.is(receiptOf(following).branch, receiptOf(main).branch)
-  following.complete()
-  const { sessions, reservations } = s.status()
-  t.deepEqual({ sessions, reservations }, { sessions: 1, reservations: 0 })
+  const turns: Turn[] = []
+  for (const capture of captures('opencode')) {
+    const turn = await submit(s, capture)
+    turn.complete()
+    turns.push(turn)
+  }
+  const of = (index: number) => turns[index] as Turn
+  t.deepEqual(
+    turns.map((turn) => turn.session.slice(-4)),
+    ['2lF4', '2lF4', '2lF4', 'ToRe', 'ToRe', 'zqAb', 'zqAb', 'ToRe'],
+  )
+  t.is(of(5).parent, of(4).session)
+  t.is(of(6).parent, of(4).session)
+  for (const [earlier, later] of [
+    [1, 2],
+    [5, 6],
+    [4, 7],
+  ] as const) {
+    t.is(of(later).predictedCachedTokens, of(earlier).promptTokens)
+  }
 })
 
 test('the same requests without any header find their sessions by what they have sent', async (t) => {

@@ -228,14 +228,29 @@ function free(scheduler: Scheduler, turn: Turn | undefined): void {
 }
 
 test('a held turn goes when room is given back', async (t) => {
-  const f = await held()
+  const f = crowded()
+  const large = await f.scheduler.submit(crowdedTurn('large'))
+  const small = await f.scheduler.submit(chat('small', 'x'.repeat(2000)))
+  const wait = f.scheduler.submit(crowdedTurn('h1'))
   t.is(f.scheduler.status().holds, 1)
-  for (const turn of f.running) free(f.scheduler, turn)
+  free(f.scheduler, large)
+  t.is(f.scheduler.status().holds, 1)
   f.pass(5000)
-  const turn = await f.wait
+  const turn = await wait
   t.is(turn.heldMs, 5000)
   t.like(turn.receipt()?.admission, { verdict: 'held', heldMs: 5000 })
   t.is(turn.url, 'http://a/v1/chat/completions')
+  turn.complete()
+  small.complete()
+  t.is(f.left(), 0)
+  f.scheduler.close()
+})
+
+test('nobody is held while nothing runs', async (t) => {
+  const f = await held()
+  for (const turn of f.running) turn.complete({ promptTokens: 850 })
+  const turn = await f.wait
+  t.is(turn.heldMs, 0)
   turn.complete()
   t.is(f.left(), 0)
   f.scheduler.close()

@@ -66,7 +66,7 @@ export interface NativeFace {
     session: string,
     out: Float64Array,
   ): void
-  stateOwner(handle: SchedulerHandle, tenant: string, state: string): number
+  stateOwner(handle: SchedulerHandle, tenant: string, state: string): number[] | null
   receipt(handle: SchedulerHandle, id: number): string | null
   status(handle: SchedulerHandle): string
 }

@@ -207,13 +207,10 @@ export class Scheduler {
   responseOwner(responseId: string, tenant = ''): Destination | undefined {
     const topology = this.#link.fresh()
     const state = `response:${responseId}`
-    const index = this.#link.read((handle) => native.stateOwner(handle, tenant, state))
-    if (index < 0) return undefined
-    const worker = topology.worker(index)
-    const target = topology.targets.find(
-      ({ group, dialects }) => group === worker.group && dialects.includes('openai-responses'),
-    )
-    return target && this.#destination(worker, target)
+    const owner = this.#link.read((handle) => native.stateOwner(handle, tenant, state))
+    if (owner === null) return undefined
+    const [target = 0, worker = 0] = owner
+    return this.#destination(topology.worker(worker), topology.target(target))
   }
 
   /**

@@ -48,15 +48,13 @@ pub struct Candidate {
 /// What admission said.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AdmissionNote {
-    /// Go at once, anywhere.
+    /// Go at once, to the cheapest worker with room.
     #[default]
     Free,
     /// Go at once, to the worker where admission keeps the session.
     Kept(WorkerId),
-    /// Held first, for this long.
+    /// Held first, for this long; then the cheapest worker with room.
     Held(Micros),
-    /// Held first for this long, then given to this worker.
-    HeldFor(Micros, WorkerId),
 }
 
 /// A part of the prompt that changes with each conversation and so ends what sessions can share.

@@ -201,7 +201,6 @@ fn admission(core: &Scheduler, note: &AdmissionNote) -> Value {
         AdmissionNote::Free => ("free", None, None),
         AdmissionNote::Kept(worker) => ("kept", None, Some(worker)),
         AdmissionNote::Held(held) => ("held", Some(held), None),
-        AdmissionNote::HeldFor(held, worker) => ("held", Some(held), Some(worker)),
     };
     json!({
         "verdict": verdict,

@@ -308,16 +308,16 @@ pub(crate) fn end_session(
     })
 }
 
-/// The worker that keeps a piece of provider state; -1 when nobody is known to.
+/// The target and the worker that keep a piece of provider state; null when nobody is known to.
 #[napi]
 pub(crate) fn state_owner(
     #[napi(ts_arg_type = "SchedulerHandle")] handle: &External<Handle>,
     tenant: String,
     state_id: String,
-) -> Result<i64, Code> {
+) -> Result<Option<Vec<u32>>, Code> {
     guard(|| {
         let owner = handle.look(|state| state.core.state_owner(&tenant, state_id.as_bytes()));
-        Ok(owner.map_or(-1, |owner| i64::from(owner.worker.0)))
+        Ok(owner.map(|owner| vec![owner.target.0, owner.worker.0]))
     })
 }
 

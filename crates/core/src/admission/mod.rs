@@ -172,6 +172,18 @@ impl Admission {
         each!(self, p => p.advance(now, out));
     }
 
+    /// Lets the turn that has waited longest go, whatever the load: for a caller that knows that
+    /// nothing is running, so that no end will ever set room free. Does nothing when nobody waits.
+    pub fn relieve(&mut self, now: Micros, out: &mut Vec<Release>) {
+        each!(self, p => p.relieve(now, out));
+    }
+
+    /// Whether a further program of `tokens` fits on `worker` beside those that count there.
+    #[must_use]
+    pub fn has_room(&self, worker: WorkerId, tokens: u32) -> bool {
+        each!(self, p => p.has_room(worker, tokens))
+    }
+
     /// When [`Self::advance`] has something to do next; may be in the past.
     #[must_use]
     pub fn next_wake(&self) -> Option<Micros> {

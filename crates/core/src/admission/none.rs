@@ -42,6 +42,12 @@ impl Passthrough {
 
     pub(super) fn advance(&mut self, _now: Micros, _out: &mut Vec<Release>) {}
 
+    pub(super) fn relieve(&mut self, _now: Micros, _out: &mut Vec<Release>) {}
+
+    pub(super) fn has_room(&self, _worker: WorkerId, _tokens: u32) -> bool {
+        true
+    }
+
     pub(super) fn next_wake(&self) -> Option<Micros> {
         None
     }

@@ -106,10 +106,14 @@ impl Scheduler {
         self.admission[group.index()].set_workers(self.now, &live);
         let is_up = |worker: WorkerId| live.iter().any(|&(id, _)| id == worker);
         let stranded = self.reservations.held_where(|reservation| {
-            reservation.group == group && reservation.pin.map_or(live.is_empty(), |pin| !is_up(pin))
+            reservation.route.group == group
+                && reservation
+                    .route
+                    .pin
+                    .map_or(live.is_empty(), |pin| !is_up(pin))
         });
         for id in stranded {
-            let outcome = match self.reservations.get(id).and_then(|r| r.pin) {
+            let outcome = match self.reservations.get(id).and_then(|r| r.route.pin) {
                 Some(_) => Outcome::OwnerUnavailable,
                 None => Outcome::NoWorker,
             };

@@ -22,6 +22,7 @@ mod turn;
 use std::collections::VecDeque;
 
 pub use config::{AdmissionConfig, Config, GroupOptions, Limits, UNKNOWN_TTL, WorkerOptions};
+use record::derived_hash;
 pub use record::derived_name;
 pub use scoring::recompute;
 pub use settle::Found;
@@ -113,7 +114,8 @@ impl Scheduler {
         })
     }
 
-    /// Forgets a session: it has ended. A turn of it in flight goes on.
+    /// Forgets a session by its name, or by what [`derived_name`] calls it: it has ended. A turn of
+    /// it in flight goes on.
     pub fn end_session(
         &mut self,
         now: Micros,
@@ -122,7 +124,9 @@ impl Scheduler {
         settled: &mut Vec<Settled>,
     ) {
         self.advance(now, settled);
-        if let Some(id) = self.sessions.by_name(tenant, name) {
+        let named = self.sessions.by_name(tenant, name);
+        let derived = || self.sessions.by_derived(tenant, derived_hash(name)?);
+        if let Some(id) = named.or_else(derived) {
             let mut left = Vec::new();
             self.sessions.remove(id, &mut left);
             self.forget_programs(&left);
@@ -163,10 +167,12 @@ impl Scheduler {
         self.receipts.get(id)
     }
 
-    /// Who keeps this piece of provider state.
+    /// Who keeps this piece of provider state, unless that worker has been removed.
     #[must_use]
     pub fn state_owner(&self, tenant: &str, state: &[u8]) -> Option<Owner> {
-        self.owners.find(tenant, IdKind::State, state)
+        let owner = self.owners.find(tenant, IdKind::State, state)?;
+        let worker = self.topology.worker(owner.worker).ok()?;
+        (worker.health != Health::Removed).then_some(owner)
     }
 
     /// The fleet.
@@ -179,7 +185,7 @@ impl Scheduler {
     #[must_use]
     pub fn hold_position(&self, id: ReservationId) -> Option<usize> {
         let reservation = self.reservations.get(id)?;
-        self.admission[reservation.group.index()].position(id)
+        self.admission[reservation.route.group.index()].position(id)
     }
 
     /// Whether the turn waits for admission.

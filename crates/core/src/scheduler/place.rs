@@ -14,10 +14,20 @@ use super::reservation::{Reservation, State};
 use super::scoring::{Scorer, Scratch, Wanted};
 use super::turn::Placement;
 
-/// What was picked, and by which draw.
+/// What admission says of the worker when it lets a turn go.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Seat {
+    /// The session is there already, and its cache with it.
+    Kept(WorkerId),
+    /// There is room on this one, or anywhere.
+    Offered(Option<WorkerId>),
+}
+
+/// Which row was picked, and why.
 pub(super) struct Picked {
     pub(super) index: usize,
     pub(super) draw: Option<f64>,
+    pub(super) is_kept: bool,
 }
 
 impl Scheduler {
@@ -33,44 +43,69 @@ impl Scheduler {
     }
 
     /// Sends a turn that admission has let go to a worker: the one where admission keeps it, else
-    /// the cheapest. The decision counts at once, as load and as predicted coverage.
+    /// the cheapest with room. The decision counts at once, as load and as predicted coverage.
     ///
     /// # Errors
     /// `NO_WORKER` when nobody may take it. The reservation then still stands.
-    pub(super) fn place(&mut self, id: ReservationId, kept: Option<WorkerId>) -> Result<Placement> {
+    pub(super) fn place(&mut self, id: ReservationId, seat: Seat) -> Result<Placement> {
         let Some(mut turn) = self.reservations.remove(id) else {
             return Err(Error::unknown_id("the turn has ended"));
         };
-        let wanted = Wanted::of(turn.pin, &turn.excluded);
-        self.score(turn.group, &turn.chain, &wanted);
-        let picked = self.pick(kept);
-        let placed = match picked {
-            Some(picked) => Ok(self.settle_on(id, &mut turn, &picked, kept)),
-            None => Err(Error::no_worker(
-                "no worker of the turn's target can take it",
-            )),
-        };
+        let picked = self.find_worker(&turn, seat);
+        let placed = picked.map(|picked| self.settle_on(id, &mut turn, &picked));
         self.reservations.insert(id, turn);
         placed
     }
 
+    /// Scores the workers that may take the turn and picks one; changes nothing.
+    pub(super) fn find_worker(&mut self, turn: &Reservation, seat: Seat) -> Result<Picked> {
+        let route = &turn.route;
+        let wanted = Wanted::of(route.pin, &route.excluded);
+        self.score(route.group, &turn.chain, &wanted);
+        self.keep_rows_with_room(turn, seat);
+        self.pick(seat)
+            .ok_or_else(|| Error::no_worker("no worker of the turn's target can take it"))
+    }
+
+    /// Admission has found room for the turn on one worker; another one will do as well, and may
+    /// hold more of its prompt, if it has room too.
+    fn keep_rows_with_room(&mut self, turn: &Reservation, seat: Seat) {
+        let Seat::Offered(Some(offered)) = seat else {
+            return;
+        };
+        let admission = &self.admission[turn.route.group.index()];
+        let rows = &mut self.scratch.rows;
+        if rows.iter().any(|row| row.worker == offered) {
+            let need = turn.chain.tokens();
+            rows.retain(|row| row.worker == offered || admission.has_room(row.worker, need));
+        }
+    }
+
     /// Chooses among the rows of the last score.
-    fn pick(&mut self, kept: Option<WorkerId>) -> Option<Picked> {
+    fn pick(&mut self, seat: Seat) -> Option<Picked> {
         let Scratch {
             rows,
             costs,
             weights,
             ..
         } = &mut self.scratch;
-        if let Some(kept) = kept
+        if let Seat::Kept(kept) = seat
             && let Some(index) = rows.iter().position(|row| row.worker == kept)
         {
-            return Some(Picked { index, draw: None });
+            return Some(Picked {
+                index,
+                draw: None,
+                is_kept: true,
+            });
         }
         match Temperature::new(self.config.temperature) {
             Err(_) => {
                 let index = self.ties.cheapest(rows.iter().map(|row| row.cost))?;
-                Some(Picked { index, draw: None })
+                Some(Picked {
+                    index,
+                    draw: None,
+                    is_kept: false,
+                })
             }
             Ok(temperature) => {
                 costs.clear();
@@ -81,23 +116,24 @@ impl Scheduler {
                 Some(Picked {
                     index,
                     draw: Some(draw),
+                    is_kept: false,
                 })
             }
         }
     }
 
-    fn settle_on(
+    /// Makes what was picked by the last [`Self::find_worker`] come true.
+    pub(super) fn settle_on(
         &mut self,
         id: ReservationId,
         turn: &mut Reservation,
         picked: &Picked,
-        kept: Option<WorkerId>,
     ) -> Placement {
         let row = self.scratch.rows[picked.index];
         let worker = row.worker;
         let cached = row.overlap_tokens;
         let trust = self.trust(worker, &turn.chain, cached);
-        let receipt = self.write_receipt(id, turn, picked, kept, trust);
+        let receipt = self.write_receipt(id, turn, picked, trust);
         let uncached = turn.chain.tokens().saturating_sub(cached);
         self.load.begin(id, worker, &turn.chain, uncached);
         if let Ok(known) = self.topology.worker(worker) {
@@ -106,11 +142,11 @@ impl Scheduler {
             self.prefix.predict(self.now, place, &turn.chain);
         }
         if turn.program.is_some() {
-            self.admission[turn.group.index()].sent(self.now, id, worker);
+            self.admission[turn.route.group.index()].sent(self.now, id, worker);
         }
         turn.state = State::Running { worker, receipt };
         Placement {
-            target: turn.target,
+            target: turn.route.target,
             worker,
             predicted_cached_tokens: cached,
             trust,

@@ -14,11 +14,10 @@ impl Scheduler {
         id: ReservationId,
         turn: &Reservation,
         picked: &Picked,
-        kept: Option<WorkerId>,
         trust: Trust,
     ) -> u64 {
         let rows = &self.scratch.rows;
-        let unit = self.topology.groups[turn.group.index()].block_tokens;
+        let unit = self.topology.groups[turn.route.group.index()].block_tokens;
         let receipt = self.receipts.push();
         receipt.chosen = keep_cheapest(rows, picked.index, &mut receipt.candidates);
         receipt.eligible = rows.len();
@@ -28,10 +27,14 @@ impl Scheduler {
             write_name(session.name(), &mut receipt.session_name);
         }
         receipt.program = turn.program.map(|program| program.0);
-        receipt.target = turn.target;
-        receipt.is_detour = turn.is_detour;
-        receipt.lock = turn.lock;
-        receipt.admission = admission_note(turn.waited(self.now), kept, rows[picked.index].worker);
+        receipt.target = turn.route.target;
+        receipt.is_detour = turn.route.is_detour;
+        receipt.lock = turn.route.lock;
+        receipt.admission = admission_note(
+            turn.waited(self.now),
+            picked.is_kept,
+            rows[picked.index].worker,
+        );
         receipt.weights = self.config.score;
         receipt.prompt = PromptNote {
             tokens: turn.chain.tokens(),
@@ -102,16 +105,11 @@ fn keep_cheapest(rows: &[Candidate], chosen: usize, kept: &mut Vec<Candidate>) -
         .unwrap_or_default()
 }
 
-fn admission_note(
-    waited: Option<Micros>,
-    kept: Option<WorkerId>,
-    worker: WorkerId,
-) -> AdmissionNote {
-    match (waited, kept.filter(|&kept| kept == worker)) {
-        (None, None) => AdmissionNote::Free,
-        (None, Some(worker)) => AdmissionNote::Kept(worker),
-        (Some(held), None) => AdmissionNote::Held(held),
-        (Some(held), Some(worker)) => AdmissionNote::HeldFor(held, worker),
+fn admission_note(waited: Option<Micros>, is_kept: bool, worker: WorkerId) -> AdmissionNote {
+    match waited {
+        None if is_kept => AdmissionNote::Kept(worker),
+        None => AdmissionNote::Free,
+        Some(held) => AdmissionNote::Held(held),
     }
 }
 
@@ -126,4 +124,9 @@ fn write_name(name: &SessionName, out: &mut String) {
 #[must_use]
 pub fn derived_name(hash: u64) -> String {
     format!("prompt-{hash:016x}")
+}
+
+/// What [`derived_name`] made a name of.
+pub(super) fn derived_hash(name: &str) -> Option<u64> {
+    u64::from_str_radix(name.strip_prefix("prompt-")?, 16).ok()
 }

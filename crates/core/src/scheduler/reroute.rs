@@ -1,20 +1,25 @@
 //! A turn that its worker has failed, before the first byte of an answer: who else may take it.
+//!
+//! First somebody is found, then the turn moves. When nobody is, nothing has changed: the turn still
+//! stands where it was, and its caller may end it there.
 
 use crate::error::{Error, Result};
-use crate::id::{Micros, ReservationId, TargetId};
+use crate::id::{GroupId, Micros, ReservationId};
 use crate::receipt::Ending;
 
 use super::Scheduler;
-use super::reservation::State;
+use super::place::{Picked, Seat};
+use super::reservation::{Reservation, State};
 use super::turn::{Placement, Settled};
 
 impl Scheduler {
     /// Moves a turn that its worker has failed, before the first byte of an answer, to the next
-    /// candidate: another worker of its target, else another target that the client asked for.
+    /// candidate: another worker of its target, else another target that the client asked for and
+    /// whose admission lets it go at once.
     ///
     /// # Errors
     /// `OWNER_UNAVAILABLE` when only that worker may take it, `NO_WORKER` when nobody else can,
-    /// `UNKNOWN_ID` when the turn has ended or is held. The reservation still stands; cancel it.
+    /// `UNKNOWN_ID` when the turn has ended or is held. Nothing has changed then.
     pub fn reroute(
         &mut self,
         now: Micros,
@@ -22,62 +27,106 @@ impl Scheduler {
         settled: &mut Vec<Settled>,
     ) -> Result<Placement> {
         self.advance(now, settled);
-        let Some(turn) = self.reservations.get_mut(id) else {
+        let Some(mut turn) = self.reservations.remove(id) else {
             return Err(Error::unknown_id("the turn has ended"));
         };
-        let State::Running { worker, receipt } = turn.state else {
+        let moved = self.move_on(id, &mut turn, settled);
+        self.reservations.insert(id, turn);
+        moved
+    }
+
+    fn move_on(
+        &mut self,
+        id: ReservationId,
+        turn: &mut Reservation,
+        settled: &mut Vec<Settled>,
+    ) -> Result<Placement> {
+        let State::Running { worker, .. } = turn.state else {
             return Err(Error::unknown_id("the turn is held"));
         };
-        if turn.pin.is_some() {
+        if turn.route.pin.is_some() {
             return Err(Error::owner_unavailable(
                 "only the worker that failed may take the turn",
             ));
         }
-        if !turn.excluded.contains(&worker) {
-            turn.excluded.push(worker);
+        turn.route.excluded.push(worker);
+        let found = self.find_worker(turn, Seat::Offered(None));
+        if let Ok(picked) = found {
+            return Ok(self.leave_for(id, turn, &picked));
         }
+        let detour = self.detour(id, turn, settled);
+        if detour.is_none() {
+            turn.route.excluded.pop();
+        }
+        detour.ok_or_else(|| Error::no_worker("nobody else can take the turn"))
+    }
+
+    /// The other targets that the client asked for, in order.
+    fn detour(
+        &mut self,
+        id: ReservationId,
+        turn: &mut Reservation,
+        settled: &mut Vec<Settled>,
+    ) -> Option<Placement> {
+        let from = (turn.route.target, turn.route.group);
+        for target in turn.route.alternatives.clone() {
+            let Ok(known) = self.topology.target(target) else {
+                continue;
+            };
+            (turn.route.target, turn.route.group) = (target, known.group);
+            let placed = self.enter_group(id, turn, from.1, settled);
+            if placed.is_some() {
+                return placed;
+            }
+        }
+        (turn.route.target, turn.route.group) = from;
+        None
+    }
+
+    /// Moves the turn to a worker of its new group, if that group's admission lets it go at once;
+    /// the old group's admission then forgets it.
+    fn enter_group(
+        &mut self,
+        id: ReservationId,
+        turn: &mut Reservation,
+        old: GroupId,
+        settled: &mut Vec<Settled>,
+    ) -> Option<Placement> {
+        let new = turn.route.group;
+        let mut releases = Vec::new();
+        let seat = match new == old {
+            true => Some(Seat::Offered(None)),
+            false => self.begin_admission(id, turn, &mut releases),
+        };
+        let picked = seat.and_then(|seat| self.find_worker(turn, seat).ok());
+        let placed = picked.map(|picked| {
+            turn.route.is_detour = true;
+            self.leave_for(id, turn, &picked)
+        });
+        if new != old && turn.program.is_some() {
+            let abandoned = if placed.is_some() { old } else { new };
+            let mut freed = Vec::new();
+            self.admission[abandoned.index()].cancel(self.now, id, &mut freed);
+            self.release(abandoned.index(), freed, settled);
+        }
+        self.release(new.index(), releases, settled);
+        placed
+    }
+
+    /// Ends the stay on the old worker and begins the one that was picked.
+    fn leave_for(
+        &mut self,
+        id: ReservationId,
+        turn: &mut Reservation,
+        picked: &Picked,
+    ) -> Placement {
         self.load.end(id);
-        if let Some(receipt) = self.receipts.get_mut(receipt) {
+        if let State::Running { receipt, .. } = turn.state
+            && let Some(receipt) = self.receipts.get_mut(receipt)
+        {
             receipt.ending = Ending::Rerouted;
         }
         self.counters.rerouted += 1;
-        match self.place(id, None) {
-            Ok(placement) => Ok(placement),
-            Err(error) => self.detour(id, settled).ok_or(error),
-        }
-    }
-
-    /// The other targets that the client asked for, in order; the first whose admission lets the
-    /// turn go at once and that has a worker takes it.
-    fn detour(&mut self, id: ReservationId, settled: &mut Vec<Settled>) -> Option<Placement> {
-        let alternatives = std::mem::take(&mut self.reservations.get_mut(id)?.alternatives);
-        alternatives
-            .into_iter()
-            .find_map(|target| self.detour_to(id, target, settled))
-    }
-
-    fn detour_to(
-        &mut self,
-        id: ReservationId,
-        target: TargetId,
-        settled: &mut Vec<Settled>,
-    ) -> Option<Placement> {
-        let group = self.topology.target(target).ok()?.group;
-        let turn = self.reservations.get_mut(id)?;
-        let previous = turn.group;
-        (turn.target, turn.group, turn.is_detour) = (target, group, true);
-        let mut releases = Vec::new();
-        if group != previous {
-            if turn.program.is_some() {
-                self.admission[previous.index()].cancel(self.now, id, &mut releases);
-                self.release(previous.index(), std::mem::take(&mut releases), settled);
-            }
-            self.begin_admission(id, &mut releases);
-            let own = releases.iter().position(|release| release.ticket == id)?;
-            releases.remove(own);
-        }
-        let placed = self.place(id, None).ok();
-        self.release(group.index(), releases, settled);
-        placed
+        self.settle_on(id, turn, picked)
     }
 }

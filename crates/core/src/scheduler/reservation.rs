@@ -1,5 +1,7 @@
 //! Turns from submit to end: what each one occupies, and what must be settled when it ends.
 
+use std::sync::Arc;
+
 use hashbrown::HashMap;
 
 use crate::block::Chain;
@@ -20,29 +22,37 @@ pub(super) enum State {
     Running { worker: WorkerId, receipt: u64 },
 }
 
-/// One turn between its submit and its end.
+/// Where a turn may go, as far as that is decided.
 #[derive(Debug)]
-pub(super) struct Reservation {
-    pub(super) session: SessionId,
-    pub(super) program: Option<ProgramId>,
-    pub(super) kind: TurnKind,
+pub(super) struct Route {
     pub(super) target: TargetId,
     pub(super) group: GroupId,
-    /// Targets that may take over when the first one cannot; empty when a lock forbids it.
+    /// Targets that may take over when this one cannot; empty when a lock forbids it.
     pub(super) alternatives: Vec<TargetId>,
     pub(super) pin: Option<WorkerId>,
     /// Workers that have failed this turn.
     pub(super) excluded: Vec<WorkerId>,
+    pub(super) is_detour: bool,
+    pub(super) lock: LockNote,
+}
+
+/// One turn between its submit and its end.
+#[derive(Debug)]
+pub(super) struct Reservation {
+    /// Kept here as well: the session may end before its turn does.
+    pub(super) tenant: Arc<str>,
+    pub(super) session: SessionId,
+    pub(super) program: Option<ProgramId>,
+    pub(super) kind: TurnKind,
+    pub(super) route: Route,
     pub(super) chain: Chain,
     /// What was believed of the worker's cache before the turn went there.
     pub(super) coverage: Coverage,
     /// Bytes of canonical text, for the token rate; 0 when the caller brought tokens.
     pub(super) text_bytes: u32,
+    pub(super) volatile: Option<Volatile>,
     pub(super) since: Micros,
     pub(super) was_held: bool,
-    pub(super) lock: LockNote,
-    pub(super) is_detour: bool,
-    pub(super) volatile: Option<Volatile>,
     pub(super) state: State,
 }
 
@@ -59,6 +69,8 @@ pub(super) struct Reservations {
     live: HashMap<ReservationId, Reservation>,
     next: u64,
     held: usize,
+    /// Turns that were sent to a worker, by group.
+    running: Vec<usize>,
     /// Lists of ended turns, to be filled again.
     spare: Vec<Chain>,
     spare_coverages: Vec<Coverage>,
@@ -98,21 +110,41 @@ impl Reservations {
 
     /// Puts back what [`Self::remove`] gave.
     pub(super) fn insert(&mut self, id: ReservationId, reservation: Reservation) {
-        self.held += usize::from(reservation.state == State::Held);
+        *self.count(&reservation) += 1;
         self.live.insert(id, reservation);
+    }
+
+    /// Turns of the group that were sent to a worker and have not ended.
+    pub(super) fn running(&self, group: GroupId) -> usize {
+        self.running.get(group.index()).copied().unwrap_or(0)
+    }
+
+    /// The count that a turn is in.
+    fn count(&mut self, reservation: &Reservation) -> &mut usize {
+        let group = reservation.route.group.index();
+        match reservation.state {
+            State::Held => &mut self.held,
+            State::Running { .. } => {
+                if self.running.len() <= group {
+                    self.running.resize(group + 1, 0);
+                }
+                &mut self.running[group]
+            }
+        }
     }
 
     pub(super) fn get(&self, id: ReservationId) -> Option<&Reservation> {
         self.live.get(&id)
     }
 
+    /// The turn, for changes that leave its state and its group alone.
     pub(super) fn get_mut(&mut self, id: ReservationId) -> Option<&mut Reservation> {
         self.live.get_mut(&id)
     }
 
     pub(super) fn remove(&mut self, id: ReservationId) -> Option<Reservation> {
         let reservation = self.live.remove(&id)?;
-        self.held -= usize::from(reservation.state == State::Held);
+        *self.count(&reservation) -= 1;
         Some(reservation)
     }
 

@@ -6,10 +6,11 @@
 
 use crate::admission::Release;
 use crate::continuity::{IdKind, Owner};
-use crate::id::{Micros, ReservationId, WorkerId};
+use crate::id::{GroupId, Micros, ReservationId, WorkerId};
 use crate::receipt::{Ending, Reported};
 use crate::session::Phase;
 
+use super::place::Seat;
 use super::reservation::{Reservation, State};
 use super::turn::{Completion, Outcome, Settled, TurnKind};
 use super::{Health, Scheduler};
@@ -53,7 +54,11 @@ impl Scheduler {
         self.advance(now, settled);
         match self.reservations.get(id) {
             Some(reservation) => {
-                self.admission[reservation.group.index()].progress(self.now, id, context_tokens);
+                self.admission[reservation.route.group.index()].progress(
+                    self.now,
+                    id,
+                    context_tokens,
+                );
             }
             None => self.counters.late_calls += 1,
         }
@@ -83,16 +88,22 @@ impl Scheduler {
         self.learn(&reservation, worker, completion);
         self.write_ending(receipt, Ending::Completed(completion.reported));
         let mut releases = Vec::new();
-        if reservation.program.is_some() {
+        let group = reservation.route.group;
+        if let Some(program) = reservation.program {
             let context = context_tokens(&completion.reported);
-            let admission = &mut self.admission[reservation.group.index()];
+            let admission = &mut self.admission[group.index()];
             admission.complete(self.now, id, context, &mut releases);
+            if completion.phase == Some(Phase::Reasoning) {
+                // The loop of tool calls is over: what comes next is a new program, and nobody
+                // has to wait for room that this one does not need.
+                admission.end_program(self.now, program);
+            }
         }
         let phase = completion.phase.or(Some(Phase::Reasoning));
         self.leave_session(&reservation, phase);
-        let group = reservation.group.index();
         self.reservations.recycle(reservation);
-        self.release(group, releases, settled);
+        self.relieve(group, &mut releases);
+        self.release(group.index(), releases, settled);
         Found::Ended
     }
 
@@ -129,7 +140,7 @@ impl Scheduler {
             let Some(held) = self.held_for(release.ticket) else {
                 continue;
             };
-            let outcome = match self.place(release.ticket, release.worker) {
+            let outcome = match self.place(release.ticket, Seat::Offered(release.worker)) {
                 Ok(placement) => Outcome::Go(placement),
                 Err(_) => {
                     if let Some(reservation) = self.reservations.remove(release.ticket) {
@@ -145,6 +156,15 @@ impl Scheduler {
                 outcome,
                 held,
             });
+        }
+    }
+
+    /// Lets the turn that has waited longest go when nothing of the group is running: whatever the
+    /// policy waits for, it is not the end of a turn.
+    pub(super) fn relieve(&mut self, group: GroupId, releases: &mut Vec<Release>) {
+        let is_idle = self.reservations.running(group) == 0 && releases.is_empty();
+        if is_idle && self.topology.up(group).next().is_some() {
+            self.admission[group.index()].relieve(self.now, releases);
         }
     }
 
@@ -200,21 +220,22 @@ impl Scheduler {
             self.write_ending(receipt, Ending::Cancelled);
         }
         let mut releases = Vec::new();
-        let group = reservation.group.index();
+        let group = reservation.route.group;
         if reservation.program.is_some() {
-            self.admission[group].cancel(self.now, id, &mut releases);
+            self.admission[group.index()].cancel(self.now, id, &mut releases);
         }
         self.leave_session(&reservation, None);
         self.reservations.recycle(reservation);
-        self.release(group, releases, settled);
+        self.relieve(group, &mut releases);
+        self.release(group.index(), releases, settled);
     }
 
     /// Ends the turn in its session; the session too when this was its last turn.
     fn leave_session(&mut self, reservation: &Reservation, phase: Option<Phase>) {
-        let gone = self
-            .sessions
-            .end(self.now, reservation.session, reservation.program, phase);
-        let mut left: Vec<_> = gone.into_iter().collect();
+        let mut left = Vec::new();
+        let (session, program) = (reservation.session, reservation.program);
+        self.sessions
+            .end(self.now, session, program, phase, &mut left);
         if reservation.kind == TurnKind::Final && phase.is_some() {
             self.sessions.remove(reservation.session, &mut left);
         }
@@ -225,10 +246,10 @@ impl Scheduler {
     /// worker's cache really held.
     fn learn(&mut self, turn: &Reservation, worker: WorkerId, completion: &Completion<'_>) {
         let owner = Owner {
-            target: turn.target,
+            target: turn.route.target,
             worker,
         };
-        let tenant = self.sessions.get(turn.session).map_or("", |s| s.tenant());
+        let tenant = &turn.tenant;
         for id in completion.tool_calls.iter() {
             self.owners.learn(tenant, IdKind::ToolCall, id, owner);
         }
@@ -237,7 +258,7 @@ impl Scheduler {
         }
         let reported = completion.reported;
         if let Some(tokens) = reported.prompt_tokens.filter(|_| turn.text_bytes > 0) {
-            let group = &mut self.topology.groups[turn.group.index()];
+            let group = &mut self.topology.groups[turn.route.group.index()];
             group.rate.observe(u64::from(turn.text_bytes), tokens);
         }
         let is_known = self

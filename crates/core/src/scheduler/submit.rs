@@ -3,16 +3,19 @@
 //! Until admission is asked nothing has changed but the registry of sessions, and a refusal before
 //! that leaves even those as they were.
 
+use std::sync::Arc;
+
 use crate::admission::{self, Release};
 use crate::block::{self, Chain, Seed};
 use crate::continuity::{self, Choice, Evidence, Fleet as _, IdKind, Lock};
 use crate::error::{Error, Result};
 use crate::id::{Micros, ReservationId, TargetId};
 use crate::receipt::{Candidate, Volatile};
-use crate::session::{Claim, Membership, SessionId, SessionName};
+use crate::session::{Claim, Membership, Sent, SessionId, SessionName};
 
 use super::Scheduler;
-use super::reservation::{Reservation, State};
+use super::place::Seat;
+use super::reservation::{Reservation, Route, State};
 use super::scoring::{Wanted, first_volatile};
 use super::turn::{Prompt, Settled, Submitted, Turn, TurnKind, Verdict};
 
@@ -115,7 +118,7 @@ impl Scheduler {
         settled: &mut Vec<Settled>,
     ) -> Result<Submitted> {
         let choice = self.destination(turn, chain)?;
-        let membership = self.join(turn, chain.hashes(), &choice);
+        let membership = self.join(turn, chain, &choice);
         let prompt_tokens = chain.tokens();
         let reservation = Reservation {
             volatile,
@@ -155,23 +158,27 @@ impl Scheduler {
         choice: &Choice,
         membership: &Membership,
     ) -> Result<Reservation> {
+        let session = self.sessions.get(membership.session);
         Ok(Reservation {
+            tenant: session.map(|s| Arc::clone(s.tenant())).unwrap_or_default(),
             session: membership.session,
             program: membership.program,
             kind: turn.kind,
-            target: choice.target,
-            group: self.topology.target(choice.target)?.group,
-            alternatives: alternatives(turn, choice),
-            pin: choice.pin,
-            excluded: Vec::new(),
+            route: Route {
+                target: choice.target,
+                group: self.topology.target(choice.target)?.group,
+                alternatives: alternatives(turn, choice),
+                pin: choice.pin,
+                excluded: Vec::new(),
+                is_detour: choice.is_detour,
+                lock: choice.note,
+            },
             chain: Chain::default(),
             coverage: self.reservations.spare_coverage(),
             text_bytes: text_bytes(turn),
+            volatile: None,
             since: self.now,
             was_held: false,
-            lock: choice.note,
-            is_detour: choice.is_detour,
-            volatile: None,
             state: State::Held,
         })
     }
@@ -186,58 +193,69 @@ impl Scheduler {
 
     /// Hands a turn that has been taken in to its group's admission.
     fn ask_admission(&mut self, id: ReservationId, settled: &mut Vec<Settled>) -> Result<Verdict> {
-        let mut releases = Vec::new();
-        self.begin_admission(id, &mut releases);
-        let own = releases.iter().position(|release| release.ticket == id);
-        let own = own.map(|index| releases.remove(index));
-        let verdict = match own {
-            Some(release) => match self.place(id, release.worker) {
-                Ok(placement) => Ok(Verdict::Go(placement)),
-                Err(error) => {
-                    self.abandon(id, settled);
-                    Err(error)
-                }
-            },
-            None => {
-                self.counters.held += 1;
-                if let Some(turn) = self.reservations.get_mut(id) {
-                    turn.was_held = true;
-                }
-                if let Some(limit) = self.config.hold_limit {
-                    self.deadlines.push_back((self.now.plus(limit), id));
-                }
-                Ok(Verdict::Hold)
-            }
+        let Some(turn) = self.reservations.remove(id) else {
+            return Err(Error::unknown_id("the turn has ended"));
         };
-        let group = self.reservations.get(id).map(|r| r.group.index());
-        if let Some(group) = group {
-            self.release(group, releases, settled);
+        let group = turn.route.group;
+        let mut releases = Vec::new();
+        let mut seat = self.begin_admission(id, &turn, &mut releases);
+        self.reservations.insert(id, turn);
+        if seat.is_none() {
+            self.relieve(group, &mut releases);
+            seat = take_own(&mut releases, id).map(|release| Seat::Offered(release.worker));
         }
+        let verdict = match seat {
+            Some(seat) => self.place(id, seat).map(Verdict::Go),
+            None => Ok(self.hold(id)),
+        };
+        if verdict.is_err() {
+            self.abandon(id, settled);
+        }
+        self.release(group.index(), releases, settled);
         verdict
     }
 
-    pub(super) fn begin_admission(&mut self, id: ReservationId, releases: &mut Vec<Release>) {
-        let Some(reservation) = self.reservations.get(id) else {
-            return;
+    fn hold(&mut self, id: ReservationId) -> Verdict {
+        self.counters.held += 1;
+        if let Some(turn) = self.reservations.get_mut(id) {
+            turn.was_held = true;
+        }
+        if let Some(limit) = self.config.hold_limit {
+            self.deadlines.push_back((self.now.plus(limit), id));
+        }
+        Verdict::Hold
+    }
+
+    /// Asks the group's admission; where the turn may sit if it goes at once. Others that go with
+    /// it are in `releases`.
+    pub(super) fn begin_admission(
+        &mut self,
+        id: ReservationId,
+        turn: &Reservation,
+        releases: &mut Vec<Release>,
+    ) -> Option<Seat> {
+        let pin = turn.route.pin;
+        let Some(program) = turn.program else {
+            return Some(Seat::Offered(pin));
         };
-        let Some(program) = reservation.program else {
-            releases.push(Release {
-                ticket: id,
-                worker: reservation.pin,
-            });
-            return;
-        };
+        let admission = &mut self.admission[turn.route.group.index()];
+        let home = admission.state(program).and_then(|state| state.worker);
         let begin = admission::Begin {
             ticket: id,
             program,
-            prompt_tokens: reservation.chain.tokens(),
-            kind: match reservation.kind {
+            prompt_tokens: turn.chain.tokens(),
+            kind: match turn.kind {
                 TurnKind::Ordinary => admission::Kind::Turn,
                 TurnKind::Final => admission::Kind::Final,
             },
-            pin: reservation.pin,
+            pin,
         };
-        self.admission[reservation.group.index()].begin(self.now, begin, releases);
+        admission.begin(self.now, begin, releases);
+        let release = take_own(releases, id)?;
+        Some(match release.worker {
+            Some(worker) if home == Some(worker) => Seat::Kept(worker),
+            offered => Seat::Offered(offered),
+        })
     }
 
     fn known_session(&mut self, turn: &Turn<'_>, chain: &[u64]) -> Option<SessionId> {
@@ -262,12 +280,13 @@ impl Scheduler {
     }
 
     /// Counts the turn in its session and binds the session to its target.
-    fn join(&mut self, turn: &Turn<'_>, chain: &[u64], choice: &Choice) -> Membership {
+    fn join(&mut self, turn: &Turn<'_>, chain: &Chain, choice: &Choice) -> Membership {
         let mut left = Vec::new();
-        let identity = self.scratch.identity_chain(turn, chain);
-        let membership = self
-            .sessions
-            .begin(self.now, claim(turn), identity, &mut left);
+        let sent = Sent {
+            chain: self.scratch.identity_chain(turn, chain.hashes()),
+            tokens: chain.tokens(),
+        };
+        let membership = self.sessions.begin(self.now, claim(turn), sent, &mut left);
         left.extend(membership.replaced);
         self.forget_programs(&left);
         if !choice.is_detour
@@ -295,6 +314,12 @@ fn alternatives(turn: &Turn<'_>, choice: &Choice) -> Vec<TargetId> {
     }
     let others = turn.targets.iter().copied();
     others.filter(|&target| target != choice.target).collect()
+}
+
+/// Takes the turn's own release out of the list.
+fn take_own(releases: &mut Vec<Release>, id: ReservationId) -> Option<Release> {
+    let own = releases.iter().position(|release| release.ticket == id)?;
+    Some(releases.remove(own))
 }
 
 /// Bytes of canonical text in the prompt; 0 where the caller brought tokens or hashes.

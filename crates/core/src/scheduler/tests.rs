@@ -172,22 +172,39 @@ fn text_and_its_growth_earn_credit_block_by_block() {
 }
 
 #[test]
-fn a_report_of_fewer_cached_tokens_corrects_the_prediction() {
+fn a_report_of_fewer_cached_tokens_corrects_what_is_believed_of_the_rest() {
     let mut bench = Bench::free();
-    let prompt = tokens(1, 640);
-    for (reported, expected) in [(None, 0), (Some(640), 640), (Some(0), 640), (None, 640)] {
-        let (id, placement) = bench.go("s", &prompt);
-        assert_eq!(placement.predicted_cached_tokens, expected, "{reported:?}");
+    bench.health(B, Health::Down);
+    let (old, current) = (tokens(1, 640), tokens(2, 640));
+    let (id, _) = bench.go("old", &old);
+    bench.complete(id, &used_tools());
+    let (id, _) = bench.go("current", &current);
+    bench.complete(id, &used_tools());
+    let credit = |bench: &mut Bench| {
+        let look = bench
+            .scheduler
+            .candidates(bench.now, &turn("look", &old), &mut bench.settled);
+        look.unwrap().1[0].overlap_tokens
+    };
+    let report = |bench: &mut Bench, cached| {
+        let (id, placement) = bench.go("current", &current);
+        assert_eq!(placement.predicted_cached_tokens, 640);
         let completion = Completion {
             reported: Reported {
-                cached_tokens: reported,
+                cached_tokens: cached,
                 ..Reported::default()
             },
             ..used_tools()
         };
         bench.complete(id, &completion);
+    };
+    for agreeing in [None, Some(640), Some(600), Some(9_999)] {
+        report(&mut bench, agreeing);
+        assert_eq!(credit(&mut bench), 640, "{agreeing:?}");
     }
-    bench.assert_empty();
+    // The engine has lost what was used last: what was used before that is gone too.
+    report(&mut bench, Some(64));
+    assert_eq!(credit(&mut bench), 0);
 }
 
 #[test]
@@ -289,7 +306,7 @@ fn a_full_fleet_holds_a_newcomer_and_a_tick_lets_it_go_when_there_is_room() {
         panic!("{settled:?}");
     };
     let receipt = bench.scheduler.receipt(placement.receipt).unwrap();
-    assert!(matches!(receipt.admission, AdmissionNote::HeldFor(_, w) if w == placement.worker));
+    assert!(matches!(receipt.admission, AdmissionNote::Held(_)));
     bench.complete(held, &used_tools());
     bench.assert_empty();
 }
@@ -468,4 +485,227 @@ fn what_cannot_be_is_refused_and_occupies_nothing() {
     assert_eq!(code(full), Err("TOO_MANY_RESERVATIONS"));
     assert_eq!(bench.scheduler.status().reservations, 1);
     assert_eq!(bench.scheduler.status().sessions, 1);
+}
+
+/// A bench with a second target on a worker of its own.
+fn two_targets() -> (Bench, TargetId, WorkerId) {
+    let mut bench = Bench::free();
+    let group = bench
+        .scheduler
+        .add_group(Micros(0), GroupOptions::default())
+        .unwrap();
+    let target = bench.scheduler.add_target("other", group).unwrap();
+    let worker = WorkerOptions {
+        name: "c".to_owned(),
+        group,
+        capacity_tokens: None,
+    };
+    let added = bench
+        .scheduler
+        .add_worker(Micros(0), worker, &mut bench.settled);
+    (bench, target, added.unwrap())
+}
+
+const CALL: Ids<'static> = Ids {
+    bytes: b"call_1",
+    lengths: &[6],
+};
+
+#[test]
+fn a_retry_never_breaks_a_lock() {
+    let (mut bench, other, c) = two_targets();
+    let prompt = tokens(1, 640);
+    let asked = [other, TargetId(0)];
+    let mut first = turn("s", &prompt);
+    first.targets = &asked;
+    let submitted = bench.submit(&first).unwrap();
+    let completion = Completion {
+        tool_calls: CALL,
+        ..used_tools()
+    };
+    bench.complete(submitted.reservation, &completion);
+    let mut answer = first;
+    answer.tool_results = CALL;
+    let locked = bench.submit(&answer).unwrap();
+    assert_eq!((locked.target, locked.lock), (other, Lock::ToolLoop));
+    let moved = bench
+        .scheduler
+        .reroute(bench.now, locked.reservation, &mut bench.settled);
+    assert_eq!(moved.map_err(|e| e.code()), Err("NO_WORKER"));
+    let load = bench.scheduler.load().load(c).unwrap();
+    assert_eq!(load.requests, 1, "the turn still stands where it was");
+}
+
+#[test]
+fn a_reroute_that_finds_nobody_changes_nothing() {
+    let (mut bench, other, c) = two_targets();
+    let prompt = tokens(1, 640);
+    let mut first = turn("s", &prompt);
+    let asked = [other, TargetId(0)];
+    first.targets = &asked;
+    let submitted = bench.submit(&first).unwrap();
+    let Verdict::Go(placement) = submitted.verdict else {
+        panic!("held");
+    };
+    for worker in [A, B] {
+        bench.health(worker, Health::Down);
+    }
+    let status = bench.scheduler.status();
+    for _ in 0..2 {
+        let moved = bench
+            .scheduler
+            .reroute(bench.now, submitted.reservation, &mut bench.settled);
+        assert_eq!(moved.map_err(|e| e.code()), Err("NO_WORKER"));
+        assert_eq!(bench.scheduler.status(), status);
+        assert_eq!(bench.scheduler.load().load(c).unwrap().requests, 1);
+        let receipt = bench.scheduler.receipt(placement.receipt).unwrap();
+        assert_eq!(receipt.ending, Ending::Running);
+    }
+    // What it issues belongs to the target that answered.
+    let completion = Completion {
+        tool_calls: CALL,
+        ..used_tools()
+    };
+    bench.complete(submitted.reservation, &completion);
+    for worker in [A, B] {
+        bench.health(worker, Health::Up);
+    }
+    let mut answer = first;
+    answer.tool_results = CALL;
+    assert_eq!(bench.submit(&answer).map(|s| s.target), Ok(other));
+}
+
+#[test]
+fn a_detour_after_a_failure_does_not_bind_the_session() {
+    let (mut bench, other, c) = two_targets();
+    let prompt = tokens(1, 640);
+    let asked = [other, TargetId(0)];
+    let mut first = turn("s", &prompt);
+    first.targets = &asked;
+    let submitted = bench.submit(&first).unwrap();
+    let moved = bench
+        .scheduler
+        .reroute(bench.now, submitted.reservation, &mut bench.settled)
+        .unwrap();
+    assert_eq!(moved.target, TargetId(0));
+    assert!(bench.scheduler.receipt(moved.receipt).unwrap().is_detour);
+    assert_eq!(bench.scheduler.load().load(c).unwrap().requests, 0);
+    bench.complete(submitted.reservation, &used_tools());
+    assert_eq!(bench.submit(&first).map(|s| s.target), Ok(other));
+}
+
+#[test]
+fn what_a_turn_issues_belongs_to_its_tenant_even_when_the_session_has_ended() {
+    let (mut bench, other, _) = two_targets();
+    let prompt = tokens(1, 640);
+    let preferred = [other, TargetId(0)];
+    let mut first = turn("s", &prompt);
+    first.tenant = "mine";
+    first.targets = &preferred;
+    let submitted = bench.submit(&first).unwrap();
+    bench
+        .scheduler
+        .end_session(bench.now, "mine", "s", &mut bench.settled);
+    let completion = Completion {
+        tool_calls: CALL,
+        ..used_tools()
+    };
+    bench.complete(submitted.reservation, &completion);
+    let lock_of = |bench: &mut Bench, tenant| {
+        let asked = [TargetId(0), other];
+        let mut answer = turn("later", &prompt);
+        answer.tenant = tenant;
+        answer.targets = &asked;
+        answer.tool_results = CALL;
+        bench.submit(&answer).unwrap().lock
+    };
+    assert_eq!(lock_of(&mut bench, "mine"), Lock::ToolLoop);
+    assert_eq!(lock_of(&mut bench, ""), Lock::Free);
+    assert_eq!(lock_of(&mut bench, "other"), Lock::Free);
+}
+
+#[test]
+fn a_removed_worker_leaves_nothing_behind() {
+    let mut bench = Bench::free();
+    let (_, placement) = bench.go("s", &tokens(1, 640));
+    let blocks = |bench: &Bench| bench.scheduler.prefix().stats().blocks;
+    assert_eq!(blocks(&bench), 10);
+    bench.health(placement.worker, Health::Removed);
+    assert_eq!(blocks(&bench), 0);
+    assert_eq!(bench.scheduler.load().load(placement.worker), None);
+    let (_, second) = bench.go("s", &tokens(1, 640));
+    assert_ne!(second.worker, placement.worker);
+    assert_eq!(second.predicted_cached_tokens, 0);
+}
+
+#[test]
+fn sessions_that_have_ended_their_loop_hold_nobody_up() {
+    let mut bench = Bench::thunderagent(10_000);
+    let over = Completion {
+        phase: Some(Phase::Reasoning),
+        ..Completion::default()
+    };
+    for n in 0..200 {
+        let (id, _) = bench.go(&format!("s{n}"), &tokens(n, 1_000));
+        bench.complete(id, &over);
+    }
+    assert_eq!(bench.scheduler.status().holds, 0);
+    assert_eq!(bench.scheduler.status().paused, 0);
+}
+
+#[test]
+fn nobody_waits_while_nothing_runs() {
+    let mut bench = Bench::thunderagent(1_000);
+    // Two sessions whose tools never come back fill both workers.
+    for (session, seed) in [("a", 1), ("b", 2)] {
+        let (id, _) = bench.go(session, &tokens(seed, 800));
+        bench.complete(id, &used_tools());
+    }
+    let (first, _) = bench.go("c", &tokens(3, 700));
+    let waiting = bench.hold("d", &tokens(4, 700));
+    bench.complete(first, &used_tools());
+    let settled: Vec<_> = bench.settled.iter().map(|s| s.reservation).collect();
+    assert_eq!(settled, [waiting]);
+    assert!(matches!(bench.settled[0].outcome, Outcome::Go(_)));
+    let last = bench.hold("e", &tokens(5, 700));
+    bench
+        .scheduler
+        .cancel(bench.now, waiting, &mut bench.settled);
+    assert_eq!(bench.settled[1].reservation, last);
+}
+
+#[test]
+fn a_session_that_comes_back_as_a_newcomer_goes_where_its_cache_is() {
+    let mut bench = Bench::thunderagent(100_000);
+    let prompt = tokens(1, 6_400);
+    let (id, first) = bench.go("s", &prompt);
+    let over = Completion {
+        phase: Some(Phase::Reasoning),
+        ..Completion::default()
+    };
+    bench.complete(id, &over);
+    // A small session on the other worker's side would make that one the least used.
+    let (_, small) = bench.go("t", &tokens(2, 64));
+    assert_ne!(small.worker, first.worker);
+    let (_, again) = bench.go("s", &prompt);
+    assert_eq!(again.worker, first.worker);
+    assert_eq!(again.predicted_cached_tokens, 6_400);
+}
+
+#[test]
+fn an_unnamed_session_ends_by_the_name_that_it_was_given() {
+    let mut bench = Bench::free();
+    let submitted = bench.submit(&turn("", &tokens(1, 640))).unwrap();
+    bench.complete(submitted.reservation, &used_tools());
+    let name = derived_name(submitted.derived.unwrap());
+    let end = |bench: &mut Bench, tenant, name: &str| {
+        let Bench {
+            scheduler, settled, ..
+        } = bench;
+        scheduler.end_session(Micros(0), tenant, name, settled);
+        scheduler.status().sessions
+    };
+    assert_eq!(end(&mut bench, "other", &name), 1);
+    assert_eq!(end(&mut bench, "", "prompt-xyz"), 1);
+    assert_eq!(end(&mut bench, "", &name), 0);
 }

@@ -2,9 +2,11 @@
 //! at once (a title beside the first turn, parallel tools) gets a branch for the second, so that
 //! neither waits for the other and neither takes the other's place in the conversation.
 
+use std::cmp::Reverse;
+
 use crate::id::ProgramId;
 
-use super::MAX_BRANCHES;
+use super::{MAX_BRANCHES, Sent};
 
 /// What a session does between the end of a turn and the next one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,6 +28,7 @@ pub struct Branch {
     root: u64,
     frontier: u64,
     depth: usize,
+    tokens: u32,
     in_flight: bool,
 }
 
@@ -40,6 +43,10 @@ impl Branch {
     #[must_use]
     pub fn in_flight(&self) -> bool {
         self.in_flight
+    }
+
+    fn is_at_rest(&self) -> bool {
+        !self.in_flight && self.phase == Phase::Reasoning
     }
 
     fn is_extended_by(&self, chain: &[u64]) -> bool {
@@ -65,12 +72,12 @@ impl Entered {
 /// Puts a turn on the branch that it continues, or on a new one called `next` when that branch is
 /// busy. An unrelated turn of a session that is idle and has no tool calls open goes on in its first
 /// branch: the conversation was started again. One that comes while tools run is a side request.
-pub(super) fn enter(branches: &mut Vec<Branch>, chain: &[u64], next: ProgramId) -> Entered {
-    let idle = continued(branches, chain);
+pub(super) fn enter(branches: &mut Vec<Branch>, sent: Sent<'_>, next: ProgramId) -> Entered {
+    let idle = continued(branches, sent.chain);
     if let Some(index) = idle {
         let branch = &mut branches[index];
         let previous_frontier = branch.frontier;
-        advance(branch, chain);
+        advance(branch, sent);
         return Entered {
             program: Some(branch.program),
             replaced: None,
@@ -98,38 +105,43 @@ pub(super) fn enter(branches: &mut Vec<Branch>, chain: &[u64], next: ProgramId) 
         root: 0,
         frontier: 0,
         depth: 0,
+        tokens: 0,
         in_flight: false,
     };
-    advance(&mut branch, chain);
+    advance(&mut branch, sent);
     branches.push(branch);
     entered.program = Some(next);
     entered.opened = true;
     entered
 }
 
-/// Ends the turn of `program`; returns the branch if it left.
+/// Ends the turn of `program`. Then every branch leaves that is at rest (nothing in flight, no tool
+/// calls open) beside a longer one: the conversation is the longest chain, whichever of them was
+/// opened or ends first.
 pub(super) fn end(
     branches: &mut Vec<Branch>,
     program: ProgramId,
     phase: Option<Phase>,
-) -> Option<Branch> {
-    let index = branches
-        .iter()
-        .position(|branch| branch.program == program)?;
-    let branch = &mut branches[index];
+    left: &mut Vec<Branch>,
+) {
+    let ended = branches.iter_mut().find(|b| b.program == program);
+    let Some(branch) = ended else { return };
     branch.in_flight = false;
     if let Some(phase) = phase {
         branch.phase = phase;
     }
-    let others_remain = branches.len() > 1;
-    let is_done = branches[index].phase == Phase::Reasoning;
-    (others_remain && is_done).then(|| branches.remove(index))
+    let longest = branches
+        .iter()
+        .min_by_key(|b| (Reverse(b.tokens), b.program))
+        .map(|b| b.program);
+    left.extend(branches.extract_if(.., |b| b.is_at_rest() && Some(b.program) != longest));
 }
 
-fn advance(branch: &mut Branch, chain: &[u64]) {
+fn advance(branch: &mut Branch, Sent { chain, tokens }: Sent<'_>) {
     branch.root = chain.first().copied().unwrap_or_default();
     branch.frontier = chain.last().copied().unwrap_or_default();
     branch.depth = chain.len();
+    branch.tokens = tokens;
     branch.phase = Phase::Reasoning;
     branch.in_flight = true;
 }
@@ -142,8 +154,11 @@ fn continued(branches: &[Branch], chain: &[u64]) -> Option<usize> {
         .filter(|(_, branch)| branch.is_extended_by(chain))
         .max_by_key(|(_, branch)| branch.depth);
     let related = || idle().find(|(_, branch)| chain.first() == Some(&branch.root));
-    let at_rest = |b: &Branch| !b.in_flight && b.phase == Phase::Reasoning;
-    let restarted = || idle().next().filter(|_| branches.iter().all(at_rest));
+    let restarted = || {
+        idle()
+            .next()
+            .filter(|_| branches.iter().all(Branch::is_at_rest))
+    };
     extended
         .or_else(related)
         .or_else(restarted)

@@ -13,6 +13,7 @@ mod order;
 
 use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
 use std::hash::BuildHasher;
+use std::sync::Arc;
 
 use crate::id::{Micros, ProgramId, TargetId};
 pub use branch::{Branch, Phase};
@@ -34,14 +35,14 @@ pub struct SessionId {
 pub enum SessionName {
     /// The client named it.
     Named(Box<str>),
-    /// It was found by its prompt; the number is the hash of its first prompt.
+    /// The client did not; the number is unique among the sessions that have been.
     Derived(u64),
 }
 
 /// One chain of reasoning and tool calls, with the branches that run beside it.
 #[derive(Debug)]
 pub struct Session {
-    tenant: Box<str>,
+    tenant: Arc<str>,
     name: SessionName,
     parent: Option<Box<str>>,
     branches: Vec<Branch>,
@@ -56,7 +57,7 @@ pub struct Session {
 impl Session {
     /// The tenant that the name is scoped by; empty when there is none.
     #[must_use]
-    pub fn tenant(&self) -> &str {
+    pub fn tenant(&self) -> &Arc<str> {
         &self.tenant
     }
 
@@ -102,6 +103,15 @@ pub struct Claim<'a> {
     pub parent: Option<&'a str>,
 }
 
+/// What a turn has sent, as far as identity cares.
+#[derive(Clone, Copy, Debug)]
+pub struct Sent<'a> {
+    /// The chain hashes of its prompt, without what changes with each conversation.
+    pub chain: &'a [u64],
+    /// The length of its prompt.
+    pub tokens: u32,
+}
+
 /// All live sessions.
 #[derive(Debug)]
 pub struct SessionRegistry {
@@ -110,6 +120,9 @@ pub struct SessionRegistry {
     by_name: HashTable<u32>,
     /// Last block of the last prompt of unnamed sessions, scoped by tenant.
     by_frontier: HashMap<u64, SessionId>,
+    by_derived: HashMap<u64, SessionId>,
+    /// Unnamed sessions so far.
+    derived: u64,
     /// Names are the clients' strings, so the table is keyed against crafted collisions. No map here
     /// is ever iterated: the key cannot reach a decision.
     hasher: DefaultHashBuilder,
@@ -134,6 +147,8 @@ impl SessionRegistry {
             free: Vec::new(),
             by_name: HashTable::new(),
             by_frontier: HashMap::new(),
+            by_derived: HashMap::new(),
+            derived: 0,
             hasher: DefaultHashBuilder::default(),
             order: Order::default(),
             next_program: 1,
@@ -187,6 +202,14 @@ impl SessionRegistry {
         Some(self.id_of(slot))
     }
 
+    /// The unnamed session of this tenant that goes by this number.
+    #[must_use]
+    pub fn by_derived(&self, tenant: &str, derived: u64) -> Option<SessionId> {
+        let id = *self.by_derived.get(&derived)?;
+        let session = self.get(id)?;
+        (*session.tenant == *tenant).then_some(id)
+    }
+
     /// The session that a turn with this claim and identity chain belongs to, if it is known.
     #[must_use]
     pub fn find(&self, claim: Claim<'_>, chain: &[u64]) -> Option<SessionId> {
@@ -196,24 +219,25 @@ impl SessionRegistry {
         }
     }
 
-    /// Finds or opens the session of a turn whose identity chain is `chain`, opens a branch where
+    /// Finds or opens the session of a turn that has sent `sent`, opens a branch where
     /// another turn of the session is in flight, and counts the turn. Sessions that had to leave
     /// give their programs to `left`.
     pub fn begin(
         &mut self,
         now: Micros,
         claim: Claim<'_>,
-        chain: &[u64],
+        sent: Sent<'_>,
         left: &mut Vec<ProgramId>,
     ) -> Membership {
+        let chain = sent.chain;
         let id = self.find(claim, chain).unwrap_or_else(|| {
             let name = match claim.session {
                 Some(name) => SessionName::Named(name.into()),
-                None => SessionName::Derived(chain.last().copied().unwrap_or_default()),
+                None => SessionName::Derived(self.derive(claim.tenant, chain)),
             };
             self.open(claim, name, left)
         });
-        let (program, replaced) = self.enter(id, chain);
+        let (program, replaced) = self.enter(id, sent);
         self.touch(now, id);
         Membership {
             session: id,
@@ -223,26 +247,30 @@ impl SessionRegistry {
     }
 
     /// The turn of `program` ended. `phase` is what the session does now; `None` leaves it as it
-    /// was (a failed or cancelled turn). A branch that ended without open tool calls leaves when
-    /// another remains; its program is returned, so that admission forgets it too.
+    /// was (a failed or cancelled turn). Branches that are over beside a longer one leave; their
+    /// programs go to `left`.
     pub fn end(
         &mut self,
         now: Micros,
         id: SessionId,
         program: Option<ProgramId>,
         phase: Option<Phase>,
-    ) -> Option<ProgramId> {
-        let session = self.get_mut(id)?;
+        left: &mut Vec<ProgramId>,
+    ) {
+        let mut over = Vec::new();
+        let Some(session) = self.get_mut(id) else {
+            return;
+        };
         session.in_flight = session.in_flight.saturating_sub(1);
-        let gone = program.and_then(|program| branch::end(&mut session.branches, program, phase));
-        if let Some(branch) = &gone {
-            let scoped = scoped_frontier(&session.tenant, branch.frontier());
-            if self.by_frontier.get(&scoped) == Some(&id) {
-                self.by_frontier.remove(&scoped);
-            }
+        if let Some(program) = program {
+            branch::end(&mut session.branches, program, phase, &mut over);
         }
+        let tenant = Arc::clone(&session.tenant);
+        for branch in &over {
+            self.forget_frontier(&tenant, branch.frontier(), id);
+        }
+        left.extend(over.iter().map(|branch| branch.program));
         self.touch(now, id);
-        gone.map(|branch| branch.program)
     }
 
     /// Forgets a session; its programs go to `left`.
@@ -259,7 +287,12 @@ impl SessionRegistry {
         self.free.push(id.slot);
         match &session.name {
             SessionName::Named(name) => self.forget_name(&session.tenant, name, id.slot),
-            SessionName::Derived(_) => self.forget_frontiers(&session, id),
+            SessionName::Derived(hash) => {
+                self.by_derived.remove(hash);
+                for branch in &session.branches {
+                    self.forget_frontier(&session.tenant, branch.frontier(), id);
+                }
+            }
         }
         left.extend(session.branches.iter().map(|branch| branch.program));
     }
@@ -292,6 +325,10 @@ impl SessionRegistry {
             u32::try_from(self.slots.len() - 1).unwrap_or(u32::MAX)
         });
         let parent = claim.parent.filter(|parent| claim.session != Some(parent));
+        let derived = match name {
+            SessionName::Derived(hash) => Some(hash),
+            SessionName::Named(_) => None,
+        };
         self.slots[slot as usize].session = Some(Session {
             tenant: claim.tenant.into(),
             name,
@@ -308,11 +345,22 @@ impl SessionRegistry {
             self.by_name
                 .insert_unique(hash, slot, |&slot| rehash(slots, hasher, slot));
         }
-        self.id_of(slot)
+        let id = self.id_of(slot);
+        if let Some(derived) = derived {
+            self.by_derived.insert(derived, id);
+        }
+        id
+    }
+
+    /// A name for a session that has none: its first prompt, its tenant and how many came before.
+    fn derive(&mut self, tenant: &str, chain: &[u64]) -> u64 {
+        self.derived += 1;
+        let first = chain.last().copied().unwrap_or_default();
+        scoped_frontier(tenant, first ^ self.derived.rotate_left(32))
     }
 
     /// Puts the turn on a branch of its session and moves that branch's frontier to it.
-    fn enter(&mut self, id: SessionId, chain: &[u64]) -> (Option<ProgramId>, Option<ProgramId>) {
+    fn enter(&mut self, id: SessionId, sent: Sent<'_>) -> (Option<ProgramId>, Option<ProgramId>) {
         let next = ProgramId(self.next_program);
         let Some(session) = self.get_mut(id) else {
             return (None, None);
@@ -320,8 +368,8 @@ impl SessionRegistry {
         session.turns += 1;
         session.in_flight += 1;
         let unnamed = matches!(session.name, SessionName::Derived(_));
-        let tenant = unnamed.then(|| session.tenant.clone());
-        let entered = branch::enter(&mut session.branches, chain, next);
+        let tenant = unnamed.then(|| Arc::clone(&session.tenant));
+        let entered = branch::enter(&mut session.branches, sent, next);
         if entered.opened() {
             self.next_program += 1;
         }
@@ -329,7 +377,7 @@ impl SessionRegistry {
             if let Some(previous) = entered.previous_frontier {
                 self.by_frontier.remove(&scoped_frontier(&tenant, previous));
             }
-            if let Some(&last) = chain.last() {
+            if let Some(&last) = sent.chain.last() {
                 self.by_frontier.insert(scoped_frontier(&tenant, last), id);
             }
         }
@@ -344,7 +392,7 @@ impl SessionRegistry {
         chain.iter().rev().find_map(|&hash| {
             let id = *self.by_frontier.get(&scoped_frontier(tenant, hash))?;
             self.get(id)
-                .is_some_and(|session| &*session.tenant == tenant)
+                .is_some_and(|session| *session.tenant == *tenant)
                 .then_some(id)
         })
     }
@@ -368,12 +416,10 @@ impl SessionRegistry {
         }
     }
 
-    fn forget_frontiers(&mut self, session: &Session, id: SessionId) {
-        for branch in &session.branches {
-            let scoped = scoped_frontier(&session.tenant, branch.frontier());
-            if self.by_frontier.get(&scoped) == Some(&id) {
-                self.by_frontier.remove(&scoped);
-            }
+    fn forget_frontier(&mut self, tenant: &str, frontier: u64, id: SessionId) {
+        let scoped = scoped_frontier(tenant, frontier);
+        if self.by_frontier.get(&scoped) == Some(&id) {
+            self.by_frontier.remove(&scoped);
         }
     }
 
@@ -389,7 +435,7 @@ impl SessionRegistry {
             .session
             .as_ref()
             .is_some_and(|session| {
-                &*session.tenant == tenant
+                *session.tenant == *tenant
                     && matches!(&session.name, SessionName::Named(own) if &**own == name)
             })
     }

@@ -32,6 +32,12 @@ struct Worker {
 }
 
 impl Worker {
+    /// Whether the whole capacity has room for `need`.
+    fn fits(&self, need: u64) -> bool {
+        let free = |l: Limits| l.full.checked_sub(self.used);
+        self.live && self.limits.is_none_or(|l| free(l) >= Some(need))
+    }
+
     fn is_empty(&self) -> bool {
         self.acting.is_empty() && self.reasoning.is_empty()
     }
@@ -175,17 +181,20 @@ impl Ledger {
         charged.map(|(&id, worker)| (id, worker.used))
     }
 
+    /// Whether a live worker's whole capacity has room for `need`.
+    pub(super) fn has_room(&self, id: WorkerId, need: u64) -> bool {
+        self.workers
+            .get(&id)
+            .is_some_and(|worker| worker.fits(need))
+    }
+
     /// The least charged live worker whose whole capacity has room for `need`, or the pin if it
     /// has; the lowest id among equals.
     pub(super) fn place(&self, need: u64, pin: Option<WorkerId>) -> Option<WorkerId> {
-        let fits = |worker: &Worker| {
-            let free = |l: Limits| l.full.checked_sub(worker.used);
-            worker.live && worker.limits.is_none_or(|l| free(l) >= Some(need))
-        };
         if let Some(pin) = pin {
-            return self.workers.get(&pin).filter(|w| fits(w)).map(|_| pin);
+            return self.has_room(pin, need).then_some(pin);
         }
-        let fitting = self.workers.iter().filter(|(_, worker)| fits(worker));
+        let fitting = self.workers.iter().filter(|(_, worker)| worker.fits(need));
         let least = fitting.min_by_key(|&(&id, worker)| (worker.used, id));
         least.map(|(&id, _)| id)
     }

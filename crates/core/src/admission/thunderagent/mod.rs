@@ -255,6 +255,13 @@ impl ThunderAgent {
         self.wake.next(&self.table)
     }
 
+    /// See [`Admission::relieve`](super::Admission::relieve). Not one of the published rules: they
+    /// let a turn wait for the timeout on a fleet where nothing runs.
+    pub fn relieve(&mut self, now: Micros, out: &mut Vec<Release>) {
+        self.observe(now);
+        self.step(out).relieve();
+    }
+
     /// Runs a tick now, wanted or not.
     pub fn tick(&mut self, now: Micros, out: &mut Vec<Release>) {
         self.observe(now);

@@ -14,6 +14,13 @@ impl ThunderAgent {
         self.table.orders.ledger.used(worker)
     }
 
+    /// See [`Admission::has_room`](crate::admission::Admission::has_room).
+    #[must_use]
+    pub fn has_room(&self, worker: WorkerId, tokens: u32) -> bool {
+        let need = u64::from(tokens) + u64::from(self.table.config.buffer_tokens);
+        self.table.orders.ledger.has_room(worker, need)
+    }
+
     /// Every worker that an active program is on, with its charge, by id.
     pub fn charges(&self) -> impl Iterator<Item = (WorkerId, u64)> {
         self.table.orders.ledger.charged()

@@ -87,8 +87,7 @@ impl Step<'_> {
         }
     }
 
-    /// Brings back programs whose turn has been held for the timeout, whatever the load: to their
-    /// pin, or to the worker with most spare capacity; anywhere when no worker is live.
+    /// Brings back programs whose turn has been held for the timeout, whatever the load.
     fn force(&mut self) {
         let timeout = self.table.config.resume_timeout;
         let mut spare: Option<Vec<(WorkerId, i128)>> = None;
@@ -96,17 +95,32 @@ impl Step<'_> {
             if self.now.since(since) < timeout {
                 break;
             }
-            let need = i128::from(self.table.need(id));
-            let spare = spare.get_or_insert_with(|| self.decayed_spare());
-            let pin = self.table.current(id).and_then(|turn| turn.begin.pin);
-            let most = spare.iter().max_by_key(|&&(w, free)| (free, Reverse(w)));
-            let worker = pin.or(most.map(|&(w, _)| w));
-            if let Some((_, free)) = spare.iter_mut().find(|(w, _)| Some(*w) == worker) {
-                *free -= need;
-            }
-            self.counters.forced += 1;
-            self.bring_back(id, worker);
+            let mut known = spare.take().unwrap_or_else(|| self.decayed_spare());
+            self.force_one(id, &mut known);
+            spare = Some(known);
         }
+    }
+
+    /// Brings back the program whose turn has been held longest, whatever the load.
+    pub(super) fn relieve(&mut self) {
+        if let Some(&(_, id)) = self.table.orders.held.first() {
+            let mut spare = self.decayed_spare();
+            self.force_one(id, &mut spare);
+        }
+    }
+
+    /// Brings a program back to its pin, or to the worker with most spare capacity; anywhere when
+    /// no worker is live.
+    fn force_one(&mut self, id: ProgramId, spare: &mut [(WorkerId, i128)]) {
+        let need = i128::from(self.table.need(id));
+        let pin = self.table.current(id).and_then(|turn| turn.begin.pin);
+        let most = spare.iter().max_by_key(|&&(w, free)| (free, Reverse(w)));
+        let worker = pin.or(most.map(|&(w, _)| w));
+        if let Some((_, free)) = spare.iter_mut().find(|(w, _)| Some(*w) == worker) {
+            *free -= need;
+        }
+        self.counters.forced += 1;
+        self.bring_back(id, worker);
     }
 
     /// Spare capacity of each live worker when an idle context counts less the longer it is idle.
