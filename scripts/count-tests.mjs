@@ -19,7 +19,6 @@ const RECORDED = [
   /Running tests\/thunderagent\.rs/,
   /Running tests\/decisions\.rs/,
   /Running tests\/golden_engine\.rs/,
-  /^test .*softmax.* \.\.\. ok$/m,
   /✔ fixtures ›/,
   /✔ captures ›/,
   /✔ captures-turns ›/,
