@@ -5,7 +5,7 @@ import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
-import test from 'ava'
+import test, { type ExecutionContext } from 'ava'
 import { type EngineDouble, startEngineDouble } from '../src/testing/index.js'
 
 const root = join(__dirname, '..')
@@ -16,9 +16,15 @@ function block(heading: string, language: string): string {
   return section.split(`\`\`\`${language}\n`)[1]?.split('```')[0] ?? ''
 }
 
+/** Lines that say something: neither blank nor closing brackets, and no import. */
+function codeLines(source: string): string[] {
+  return source.split('\n').filter((line) => /\w/.test(line) && !line.startsWith('import '))
+}
+
 /** A folder in which `warmpath` is installed, as a user's project would have it. */
-function project(files: Record<string, string>): string {
+function project(t: ExecutionContext, files: Record<string, string>): string {
   const folder = mkdtempSync(join(tmpdir(), 'warmpath-readme-'))
+  t.teardown(() => rmSync(folder, { recursive: true }))
   mkdirSync(join(folder, 'node_modules'))
   symlinkSync(root, join(folder, 'node_modules/warmpath'))
   for (const [name, content] of Object.entries(files)) writeFileSync(join(folder, name), content)
@@ -40,8 +46,14 @@ function freePort(): Promise<number> {
   })
 }
 
-function twoDoubles(): Promise<EngineDouble[]> {
-  return Promise.all(['a', 'b'].map((id) => startEngineDouble({ id, speed: 200 })))
+function twoDoubles(t: ExecutionContext): Promise<EngineDouble[]> {
+  return Promise.all(
+    ['a', 'b'].map(async (id) => {
+      const double = await startEngineDouble({ id, speed: 200 })
+      t.teardown(() => double.close())
+      return double
+    }),
+  )
 }
 
 const TWO_TURNS = `
@@ -60,47 +72,42 @@ for (let turn = 0; turn < 2; turn++) {
 console.log(JSON.stringify(answers))
 `
 
+test('the embedding example is about ten lines', (t) => {
+  const lines = codeLines(block('Embed it', 'js'))
+  t.true(lines.some((line) => line.includes('scheduler.submit(')))
+  t.true(lines.length <= 10, lines.join('\n'))
+})
+
 test('the embedding example serves turns and keeps a session warm', async (t) => {
-  const doubles = await twoDoubles()
-  const urls = doubles.map(({ url }) => url)
+  const [one, two] = await twoDoubles(t)
   const source = block('Embed it', 'js')
-    .replace('http://engine-1:8000', urls[0] ?? '')
-    .replace('http://engine-2:8000', urls[1] ?? '')
-  t.true(source.split('\n').length <= 15, 'the example is short')
-  const folder = project({ 'embed.mjs': source, 'two-turns.mjs': TWO_TURNS })
-  try {
-    const [first, second] = JSON.parse(await run(['two-turns.mjs'], folder))
-    t.is(first.status, 200)
-    t.is(second.status, 200)
-    t.is(first.prompt_tokens_details?.cached_tokens ?? 0, 0)
-    t.true(second.prompt_tokens_details.cached_tokens > 0.9 * second.prompt_tokens)
-  } finally {
-    rmSync(folder, { recursive: true })
-    await Promise.all(doubles.map((double) => double.close()))
-  }
+    .replace('http://engine-1:8000', one?.url ?? '')
+    .replace('http://engine-2:8000', two?.url ?? '')
+  const folder = project(t, { 'embed.mjs': source, 'two-turns.mjs': TWO_TURNS })
+  const [first, second] = JSON.parse(await run(['two-turns.mjs'], folder))
+  t.is(first.status, 200)
+  t.is(second.status, 200)
+  t.is(first.prompt_tokens_details?.cached_tokens ?? 0, 0)
+  t.true(second.prompt_tokens_details.cached_tokens > 0.9 * second.prompt_tokens)
 })
 
 test('the example gateway passes a stream through and answers errors', async (t) => {
-  const doubles = await twoDoubles()
+  const doubles = await twoDoubles(t)
   const port = await freePort()
   const gateway = spawn(
     process.execPath,
     [join(root, 'examples/embed.mjs'), ...doubles.map(({ url }) => url)],
     { env: { ...process.env, PORT: String(port) }, stdio: ['ignore', 'pipe', 'inherit'] },
   )
-  try {
-    await new Promise((resolve) => gateway.stdout?.once('data', resolve))
-    const post = (body: string) =>
-      fetch(`http://127.0.0.1:${port}/v1/chat/completions`, { method: 'POST', body })
-    const messages = [{ role: 'user', content: 'hello' }]
-    const response = await post(JSON.stringify({ model: 'm', stream: true, messages }))
-    t.is(response.status, 200)
-    t.regex(await response.text(), /data: \[DONE\]\n\n$/)
-    t.is((await post('not JSON')).status, 400)
-  } finally {
-    gateway.kill()
-    await Promise.all(doubles.map((double) => double.close()))
-  }
+  t.teardown(() => gateway.kill())
+  await new Promise((resolve) => gateway.stdout?.once('data', resolve))
+  const post = (body: string) =>
+    fetch(`http://127.0.0.1:${port}/v1/chat/completions`, { method: 'POST', body })
+  const messages = [{ role: 'user', content: 'hello' }]
+  const response = await post(JSON.stringify({ model: 'm', stream: true, messages }))
+  t.is(response.status, 200)
+  t.regex(await response.text(), /data: \[DONE\]\n\n$/)
+  t.is((await post('not JSON')).status, 400)
 })
 
 test('the commands that the README names exist', async (t) => {
