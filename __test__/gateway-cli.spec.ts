@@ -5,7 +5,10 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import test, { type ExecutionContext } from 'ava'
-import { API, answering, json, send, startWorker, until } from './gateway-support.js'
+import { until } from './gateway-support.js'
+import { send } from './support/http-client.js'
+import { answering, json, startWorker } from './support/http-worker.js'
+import { API } from './support/wire-apis.js'
 
 const MAIN = join(__dirname, '../src/cli/main.mts')
 const { path, request, answer } = API['openai-chat']

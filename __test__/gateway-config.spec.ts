@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import test from 'ava'
 import { readConfig, settle } from '../src/gateway/config.js'
 import { startGateway } from '../src/gateway/index.js'
+import { openGateway } from './gateway-support.js'
 
 const scheduler = { workers: [{ id: 'a', url: 'http://127.0.0.1:1' }] }
 
@@ -135,7 +136,7 @@ for (const environment of [{}, { KEY: '' }]) {
 test('the example is a configuration that starts', async (t) => {
   const text = readFileSync(join(__dirname, '../examples/gateway.config.json'), 'utf8')
   const config = readConfig(JSON.parse(text), { ANTHROPIC_API_KEY: 'a key' })
-  const gateway = await startGateway({ ...config, port: 0 })
+  const gateway = await openGateway(t, { ...config, port: 0 })
   t.deepEqual(gateway.scheduler.models(), [
     'auto',
     'qwen',
@@ -143,5 +144,4 @@ test('the example is a configuration that starts', async (t) => {
     'frontier',
     'claude-opus-5',
   ])
-  await gateway.close()
 })

@@ -3,29 +3,25 @@
  * conversations of each wire API, and engines that fail.
  */
 import test, { type ExecutionContext } from 'ava'
-import { startGateway } from '../src/gateway/index.js'
-import { IssuerRegistry, startEngineDouble } from '../src/testing/index.js'
-import { API, API_NAMES, type ApiName, send } from './gateway-support.js'
+import { IssuerRegistry } from '../src/testing/index.js'
+import { openGateway, startDouble } from './gateway-support.js'
+import { send } from './support/http-client.js'
+import { API, API_NAMES, type ApiName } from './support/wire-apis.js'
 
 async function fleet(t: ExecutionContext) {
   const issuer = new IssuerRegistry()
   const engines = await Promise.all(
-    ['a', 'b'].map((id) => startEngineDouble({ id, issuer, speed: 100 })),
+    ['a', 'b'].map((id) => startDouble(t, { id, issuer, speed: 100 })),
   )
   const [a, b] = engines
   if (!a || !b) throw new Error('two engines were started')
-  const gateway = await startGateway({
-    port: 0,
+  const gateway = await openGateway(t, {
     scheduler: {
       workers: [
         { id: 'a', url: a.url, capacityTokens: 100_000 },
         { id: 'b', url: b.url, capacityTokens: 100_000 },
       ],
     },
-  })
-  t.teardown(async () => {
-    await gateway.close()
-    await Promise.all(engines.map((engine) => engine.close()))
   })
   return { gateway, a, b }
 }

@@ -3,36 +3,18 @@
  * side sees, and that nothing stays behind.
  */
 import test, { type ExecutionContext } from 'ava'
-import { type GatewayConfig, startGateway } from '../src/gateway/index.js'
-import {
-  API,
-  API_NAMES,
-  answering,
-  finish,
-  type Handler,
-  json,
-  open,
-  send,
-  start,
-  startWorker,
-  until,
-} from './gateway-support.js'
+import { type Gateway, gatewayOver, until } from './gateway-support.js'
+import { finish, open, send, start } from './support/http-client.js'
+import { answering, type Handler, json, startWorker } from './support/http-worker.js'
+import { API, API_NAMES } from './support/wire-apis.js'
 
 const { path, request } = API['openai-chat']
 
-/** A gateway over workers w0, w1, ... */
-async function gatewayOver(t: ExecutionContext, urls: string[], more: Partial<GatewayConfig> = {}) {
-  const workers = urls.map((url, index) => ({ id: `w${index}`, url }))
-  const gateway = await startGateway({ port: 0, scheduler: { workers }, ...more })
-  t.teardown(() => gateway.close())
-  return gateway
-}
-
 /** An address where nobody listens. */
-async function refusingUrl(t: ExecutionContext): Promise<string> {
+async function refusing(t: ExecutionContext): Promise<{ url: string }> {
   const worker = await startWorker(t, answering())
   await worker.close()
-  return worker.url
+  return worker
 }
 
 const dropping: Handler = (_req, res) => res.destroy()
@@ -43,7 +25,7 @@ const droppingAfterHead: Handler = (_req, res) => {
   setTimeout(() => res.destroy(), 20)
 }
 
-function healthOf(gateway: Awaited<ReturnType<typeof startGateway>>, id: string) {
+function healthOf(gateway: Gateway, id: string) {
   return gateway.scheduler.status().workers.find((worker) => worker.id === id)?.health
 }
 
@@ -63,7 +45,7 @@ for (const [what, handler] of BEFORE_THE_FIRST_BYTE) {
       return first === req.headers.host ? handler(req, res) : answering()(req, res)
     }
     const workers = [await startWorker(t, once), await startWorker(t, once)]
-    const gateway = await gatewayOver(t, [workers[0]?.url ?? '', workers[1]?.url ?? ''])
+    const gateway = await gatewayOver(t, workers)
     const answer = await send(gateway.url + path, { body: { ...request, stream: true } })
     t.is(answer.status, 200)
     t.is(answer.body, API['openai-chat'].events.join(''))
@@ -81,7 +63,7 @@ test('a worker that refuses connections is marked down, and up again once it ans
   const gone = await startWorker(t, answering())
   const alive = await startWorker(t, answering())
   await gone.close()
-  const gateway = await gatewayOver(t, [gone.url, alive.url], { health: { intervalMs: 20 } })
+  const gateway = await gatewayOver(t, [gone, alive], { health: { intervalMs: 20 } })
   // Whichever is tried first: after as many turns as workers the dead one has been tried.
   for (let turn = 0; turn < 8 && healthOf(gateway, 'w0') === 'up'; turn += 1) {
     const body = { ...request, messages: [{ role: 'user', content: `turn ${turn}` }] }
@@ -103,10 +85,7 @@ test('the last word of the last worker passes as it is', async (t) => {
     json(res, 503, { error: { message: 'all slots taken' } })
   }
   const workers = [await startWorker(t, handler), await startWorker(t, handler)]
-  const gateway = await gatewayOver(
-    t,
-    workers.map((worker) => worker.url),
-  )
+  const gateway = await gatewayOver(t, workers)
   const answer = await send(gateway.url + path, { body: request })
   t.is(answer.status, 503)
   t.is(answer.body, '{"error":{"message":"all slots taken"}}')
@@ -121,8 +100,7 @@ test('the last word of the last worker passes as it is', async (t) => {
 test('attempts are bounded', async (t) => {
   const handler: Handler = (_req, res) => json(res, 503, {})
   const workers = await Promise.all([1, 2, 3, 4].map(() => startWorker(t, handler)))
-  const urls = workers.map((worker) => worker.url)
-  const gateway = await gatewayOver(t, urls, { retry: { attempts: 2 } })
+  const gateway = await gatewayOver(t, workers, { retry: { attempts: 2 } })
   t.is((await send(gateway.url + path, { body: request })).status, 503)
   t.is(
     workers.reduce((sum, worker) => sum + worker.received.length, 0),
@@ -132,8 +110,7 @@ test('attempts are bounded', async (t) => {
 
 test('a worker that takes too long is not asked twice, and the client is told', async (t) => {
   const workers = [await startWorker(t, () => {}), await startWorker(t, () => {})]
-  const urls = workers.map((worker) => worker.url)
-  const gateway = await gatewayOver(t, urls, { timeouts: { headersMs: 50 } })
+  const gateway = await gatewayOver(t, workers, { timeouts: { headersMs: 50 } })
   const answer = await send(gateway.url + path, { body: request })
   t.is(answer.status, 504)
   t.is(
@@ -154,7 +131,7 @@ for (const name of API_NAMES) {
 
   test(`${name}: a stream that breaks ends with a typed error event`, async (t) => {
     const worker = await startWorker(t, halfAStream)
-    const gateway = await gatewayOver(t, [worker.url])
+    const gateway = await gatewayOver(t, [worker])
     const answer = await send(gateway.url + api.path, { body: { ...api.request, stream: true } })
     t.is(answer.status, 200)
     t.false(answer.broken)
@@ -166,7 +143,7 @@ for (const name of API_NAMES) {
   })
 
   test(`${name}: no worker is a 503 in its shape, with a time to try again`, async (t) => {
-    const gateway = await gatewayOver(t, [await refusingUrl(t)], { health: { intervalMs: 60_000 } })
+    const gateway = await gatewayOver(t, [await refusing(t)], { health: { intervalMs: 60_000 } })
     const first = await send(gateway.url + api.path, { body: api.request })
     t.is(first.status, 502)
     t.is(first.headers['x-warmpath-worker'], 'w0')
@@ -186,7 +163,7 @@ test('a stream that breaks inside an event: the error is an event of its own', a
     res.write(`${API['openai-chat'].events[0]}data: {"id":"cha`)
     setTimeout(() => res.destroy(), 20)
   })
-  const gateway = await gatewayOver(t, [worker.url])
+  const gateway = await gatewayOver(t, [worker])
   // Asked for by the client, so that the gateway has nothing to take out and lets all bytes pass.
   const body = { ...request, stream: true, stream_options: { include_usage: true } }
   const answer = await send(gateway.url + path, { body })
@@ -201,7 +178,7 @@ test('a JSON answer that breaks is a broken connection, never a short answer', a
     res.write('{"id":')
     setTimeout(() => res.destroy(), 20)
   })
-  const gateway = await gatewayOver(t, [worker.url])
+  const gateway = await gatewayOver(t, [worker])
   const answer = await send(gateway.url + path, { body: request })
   t.true(answer.broken)
   t.is(gateway.scheduler.status().reservations, 0)
@@ -212,7 +189,7 @@ test('a worker that falls silent inside a stream is given up', async (t) => {
     res.writeHead(200, { 'content-type': 'text/event-stream' })
     res.write(API['openai-chat'].events[0])
   })
-  const gateway = await gatewayOver(t, [worker.url], { timeouts: { bodyIdleMs: 100 } })
+  const gateway = await gatewayOver(t, [worker], { timeouts: { bodyIdleMs: 100 } })
   const answer = await send(gateway.url + path, { body: { ...request, stream: true } })
   t.regex(answer.body, /the worker took too long/)
   t.is(gateway.scheduler.status().reservations, 0)
@@ -220,7 +197,7 @@ test('a worker that falls silent inside a stream is given up', async (t) => {
 
 test('a client that leaves before the answer frees the worker', async (t) => {
   const worker = await startWorker(t, () => {})
-  const gateway = await gatewayOver(t, [worker.url])
+  const gateway = await gatewayOver(t, [worker])
   const req = start(gateway.url + path, { body: request })
   await until(t, 'the worker is asked', () => worker.received.length === 1)
   t.is(gateway.scheduler.status().reservations, 1)
@@ -234,7 +211,7 @@ test('a client that leaves inside a stream frees the worker', async (t) => {
     res.writeHead(200, { 'content-type': 'text/event-stream' })
     res.write(API['openai-chat'].events[0])
   })
-  const gateway = await gatewayOver(t, [worker.url])
+  const gateway = await gatewayOver(t, [worker])
   const [res, req] = await open(gateway.url + path, { body: { ...request, stream: true } })
   t.is(gateway.scheduler.status().reservations, 1)
   const whole = finish(res)
@@ -252,7 +229,7 @@ test('a client that stops reading for too long is let go', async (t) => {
       if (!res.write(piece)) await new Promise((taken) => setTimeout(taken, 1))
     }
   })
-  const gateway = await gatewayOver(t, [worker.url], { timeouts: { clientIdleMs: 100 } })
+  const gateway = await gatewayOver(t, [worker], { timeouts: { clientIdleMs: 100 } })
   const [res] = await open(gateway.url + path, { body: { ...request, stream: true } })
   res.on('error', () => {})
   res.pause()

@@ -3,19 +3,11 @@
  * turn goes, the second is held until the first session has ended.
  */
 import test, { type ExecutionContext } from 'ava'
-import { type GatewayConfig, startGateway } from '../src/gateway/index.js'
-import {
-  API,
-  API_NAMES,
-  type ApiName,
-  answering,
-  finish,
-  open,
-  send,
-  start,
-  startWorker,
-  until,
-} from './gateway-support.js'
+import type { GatewayConfig } from '../src/gateway/index.js'
+import { openGateway, until } from './gateway-support.js'
+import { finish, open, send, start } from './support/http-client.js'
+import { answering, startWorker } from './support/http-worker.js'
+import { API, API_NAMES, type ApiName } from './support/wire-apis.js'
 
 const LONG = 'word '.repeat(600)
 
@@ -32,15 +24,13 @@ async function crowdedGateway(
 ) {
   const { path } = API['openai-chat']
   const worker = await startWorker(t, answering())
-  const gateway = await startGateway({
-    port: 0,
+  const gateway = await openGateway(t, {
     scheduler: {
       workers: [{ id: 'w0', url: worker.url, capacityTokens: 1_200 }],
       admission: { policy: 'thunderagent', intervalMs: 20, holdLimitSeconds },
     },
     ...more,
   })
-  t.teardown(() => gateway.close())
   const running = await gateway.scheduler.submit({ path, ...requestOf('first') })
   const isHeld = () => until(t, 'the turn is held', () => gateway.scheduler.status().holds === 1)
   return { gateway, worker, isHeld, release: () => running.complete() }

@@ -1,32 +1,18 @@
 /** What the gateway says of itself, what it passes on without a turn, and what it refuses. */
-import test, { type ExecutionContext } from 'ava'
-import { type GatewayConfig, startGateway } from '../src/gateway/index.js'
+import test from 'ava'
 import { Scheduler } from '../src/index.js'
-import {
-  API,
-  answering,
-  type Handler,
-  json,
-  open,
-  send,
-  startWorker,
-  until,
-} from './gateway-support.js'
+import { gatewayOver, openGateway, until } from './gateway-support.js'
+import { open, send } from './support/http-client.js'
+import { answering, type Handler, json, startWorker } from './support/http-worker.js'
+import { API } from './support/wire-apis.js'
 
 const { path, request } = API['openai-chat']
-
-async function gatewayOver(t: ExecutionContext, config: Partial<GatewayConfig>) {
-  const gateway = await startGateway({ port: 0, scheduler: { workers: [] }, ...config })
-  t.teardown(() => gateway.close())
-  return gateway
-}
 
 const echoing: Handler = (req, res) => json(res, 200, req)
 
 test('/healthz follows the workers', async (t) => {
   const worker = await startWorker(t, answering())
-  const scheduler = { workers: [{ id: 'w0', url: worker.url }] }
-  const gateway = await gatewayOver(t, { scheduler })
+  const gateway = await gatewayOver(t, [worker])
   const up = await send(`${gateway.url}/healthz`)
   t.deepEqual([up.status, JSON.parse(up.body)], [200, { status: 'ok', workersUp: 1 }])
   gateway.scheduler.setHealth('w0', 'down')
@@ -37,7 +23,7 @@ test('/healthz follows the workers', async (t) => {
 
 test('/status is the status of the scheduler', async (t) => {
   const worker = await startWorker(t, answering())
-  const gateway = await gatewayOver(t, { scheduler: { workers: [{ id: 'w0', url: worker.url }] } })
+  const gateway = await gatewayOver(t, [worker])
   const { status, body, headers } = await send(`${gateway.url}/status`)
   t.is(status, 200)
   t.regex(String(headers['content-type']), /^application\/json/)
@@ -46,7 +32,7 @@ test('/status is the status of the scheduler', async (t) => {
 
 test('/receipts has the record of a turn, and a typed 404 for any other', async (t) => {
   const worker = await startWorker(t, answering())
-  const gateway = await gatewayOver(t, { scheduler: { workers: [{ id: 'w0', url: worker.url }] } })
+  const gateway = await gatewayOver(t, [worker])
   const turn = await send(gateway.url + path, { body: request })
   const id = String(turn.headers['x-warmpath-receipt'])
   const receipt = await send(`${gateway.url}/receipts/${id}`)
@@ -67,7 +53,7 @@ test('/v1/models lists what clients may ask for', async (t) => {
     targets: { qwen: { model: 'Qwen/Qwen3-32B', workers: ['w0'] } },
     aliases: { auto: ['qwen'] },
   }
-  const gateway = await gatewayOver(t, { scheduler })
+  const gateway = await openGateway(t, { scheduler })
   const { status, body } = await send(`${gateway.url}/v1/models`)
   t.is(status, 200)
   const { object, data } = JSON.parse(body)
@@ -80,7 +66,7 @@ test('/v1/models lists what clients may ask for', async (t) => {
 
 test('/v1/models is asked of a worker when any model may be named', async (t) => {
   const worker = await startWorker(t, echoing)
-  const gateway = await gatewayOver(t, { scheduler: { workers: [{ id: 'w0', url: worker.url }] } })
+  const gateway = await gatewayOver(t, [worker])
   const { status, body, headers } = await send(`${gateway.url}/models`)
   t.is(status, 200)
   t.is(JSON.parse(body).path, '/v1/models')
@@ -94,7 +80,7 @@ test('what is no turn goes to a worker, with the model mapped and without a rese
     targets: { qwen: { model: 'Qwen/Qwen3-32B', workers: ['w0'] } },
     aliases: { auto: ['qwen'] },
   }
-  const gateway = await gatewayOver(t, { scheduler })
+  const gateway = await openGateway(t, { scheduler })
   const counted = await send(`${gateway.url}/v1/messages/count_tokens?beta=true`, {
     headers: { authorization: 'Bearer of-the-client' },
     body: { model: 'auto', messages: [] },
@@ -127,8 +113,7 @@ test('what is no turn passes a worker over that refuses', async (t) => {
   const gone = await startWorker(t, echoing)
   const worker = await startWorker(t, echoing)
   await gone.close()
-  const workers = [gone, worker].map(({ url }, index) => ({ id: `w${index}`, url }))
-  const gateway = await gatewayOver(t, { scheduler: { workers } })
+  const gateway = await gatewayOver(t, [gone, worker])
   for (let round = 0; round < 3; round += 1) {
     const answer = await send(`${gateway.url}/v1/embeddings`, { body: { model: 'm', input: 'x' } })
     t.deepEqual([answer.status, answer.headers['x-warmpath-worker']], [200, 'w1'])
@@ -147,7 +132,7 @@ test('a stored response is asked of the worker that made it', async (t) => {
       }),
     ),
   )
-  const gateway = await gatewayOver(t, {
+  const gateway = await openGateway(t, {
     scheduler: { workers: workers.map(({ url }, index) => ({ id: 'ab'[index] ?? '', url })) },
   })
   const made = await Promise.all(
@@ -177,7 +162,7 @@ test('a stored response is asked of the worker that made it', async (t) => {
 
 test('another path is 404, another method 405 with what is allowed', async (t) => {
   const worker = await startWorker(t, answering())
-  const gateway = await gatewayOver(t, { scheduler: { workers: [{ id: 'w0', url: worker.url }] } })
+  const gateway = await gatewayOver(t, [worker])
   for (const unknown of ['/', '/v2/messages', '/healthz/x', '/v1', '/v1/../etc', '//v1/messages']) {
     const { status, body } = await send(gateway.url + unknown)
     t.deepEqual([unknown, status], [unknown, 404])
@@ -193,10 +178,7 @@ test('another path is 404, another method 405 with what is allowed', async (t) =
 test('the access log says where a request went, and nothing that is private', async (t) => {
   const worker = await startWorker(t, answering())
   const lines: string[] = []
-  const gateway = await gatewayOver(t, {
-    scheduler: { workers: [{ id: 'w0', url: worker.url }] },
-    accessLog: (line) => lines.push(line),
-  })
+  const gateway = await gatewayOver(t, [worker], { accessLog: (line) => lines.push(line) })
   await send(`${gateway.url + path}?key=secret-query`, {
     headers: { authorization: 'Bearer secret-key', 'x-session-id': 'secret-session' },
     body: { ...request, messages: [{ role: 'user', content: 'secret-prompt' }] },
@@ -231,7 +213,7 @@ test('an unforeseen error is a 500 that tells nothing, and a log line that helps
   const scheduler = new Failing({ workers: [{ id: 'w0', url: worker.url }] })
   t.teardown(() => scheduler.close())
   const lines: string[] = []
-  const gateway = await gatewayOver(t, { scheduler, accessLog: (line) => lines.push(line) })
+  const gateway = await openGateway(t, { scheduler, accessLog: (line) => lines.push(line) })
   const { status, body } = await send(gateway.url + path, { body: request })
   t.is(status, 500)
   t.like(JSON.parse(body).error, { code: 'WARMPATH_PANIC', message: 'internal error' })
@@ -244,7 +226,7 @@ test('an unforeseen error is a 500 that tells nothing, and a log line that helps
 
 test('ids that are too long or no text are not ids, and cost the client nothing', async (t) => {
   const worker = await startWorker(t, answering())
-  const gateway = await gatewayOver(t, { scheduler: { workers: [{ id: 'w0', url: worker.url }] } })
+  const gateway = await gatewayOver(t, [worker])
   const odd: { headers?: Record<string, string>; body: object }[] = [
     { headers: { 'x-session-id': 's'.repeat(5_000) }, body: request },
     { body: { ...request, prompt_cache_key: { a: 1 }, user: 7, metadata: { user_id: [] } } },

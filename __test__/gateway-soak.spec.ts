@@ -4,9 +4,8 @@
  */
 import { Agent, request } from 'node:http'
 import test from 'ava'
-import { startGateway } from '../src/gateway/index.js'
-import { startEngineDouble } from '../src/testing/index.js'
-import { API, API_NAMES, until } from './gateway-support.js'
+import { openGateway, startDouble, until } from './gateway-support.js'
+import { API, API_NAMES } from './support/wire-apis.js'
 
 /** Park and Miller's generator: the same draws in every run. */
 function draws(seed: number): () => number {
@@ -19,14 +18,13 @@ function draws(seed: number): () => number {
 
 test('nothing stays reserved', async (t) => {
   const draw = draws(11)
-  const engines = await Promise.all(['a', 'b'].map((id) => startEngineDouble({ id, speed: 200 })))
+  const engines = await Promise.all(['a', 'b'].map((id) => startDouble(t, { id, speed: 200 })))
   const workers = engines.map(({ url }, index) => ({
     id: `w${index}`,
     url,
     capacityTokens: 4_000,
   }))
-  const gateway = await startGateway({
-    port: 0,
+  const gateway = await openGateway(t, {
     scheduler: {
       workers,
       admission: { policy: 'thunderagent', intervalMs: 20, holdLimitSeconds: 1 },
@@ -35,11 +33,7 @@ test('nothing stays reserved', async (t) => {
     hold: { keepAliveAfterMs: 50, keepAliveEveryMs: 50 },
   })
   const agent = new Agent({ keepAlive: true })
-  t.teardown(async () => {
-    agent.destroy()
-    await gateway.close()
-    await Promise.all(engines.map((engine) => engine.close()))
-  })
+  t.teardown(() => agent.destroy())
 
   const outcomes = new Map<string, number>()
   const count = (outcome: string) => outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1)

@@ -1,29 +1,14 @@
 /** How a gateway stops: what is under way finishes, what does not is told why. */
 import { Socket } from 'node:net'
-import test, { type ExecutionContext } from 'ava'
-import { type GatewayConfig, startGateway } from '../src/gateway/index.js'
+import test from 'ava'
+import { startGateway } from '../src/gateway/index.js'
 import { Scheduler } from '../src/index.js'
-import {
-  API,
-  answering,
-  finish,
-  type Handler,
-  json,
-  open,
-  send,
-  start,
-  startWorker,
-  until,
-} from './gateway-support.js'
+import { gatewayOver, openGateway, until } from './gateway-support.js'
+import { finish, open, send, start } from './support/http-client.js'
+import { answering, type Handler, json, startWorker } from './support/http-worker.js'
+import { API } from './support/wire-apis.js'
 
 const { path, request, answer, events } = API['openai-chat']
-
-async function gatewayOver(t: ExecutionContext, url: string, more: Partial<GatewayConfig> = {}) {
-  const scheduler = { workers: [{ id: 'w0', url }] }
-  const gateway = await startGateway({ port: 0, scheduler, ...more })
-  t.teardown(() => gateway.close())
-  return gateway
-}
 
 const streamingOnce: Handler = (_req, res) => {
   res.writeHead(200, { 'content-type': 'text/event-stream' })
@@ -35,7 +20,7 @@ test('what is under way is finished before the gateway is closed', async (t) => 
   const worker = await startWorker(t, (_req, res) => {
     release = () => json(res, 200, answer)
   })
-  const gateway = await gatewayOver(t, worker.url)
+  const gateway = await gatewayOver(t, [worker])
   const pending = send(gateway.url + path, { body: request })
   await until(t, 'the worker is asked', () => worker.received.length === 1)
   let closed = false
@@ -54,7 +39,7 @@ test('what is under way is finished before the gateway is closed', async (t) => 
 
 test('a stream that outlasts the deadline ends with an event that says so', async (t) => {
   const worker = await startWorker(t, streamingOnce)
-  const gateway = await gatewayOver(t, worker.url, { timeouts: { drainMs: 50 } })
+  const gateway = await gatewayOver(t, [worker], { timeouts: { drainMs: 50 } })
   const [res] = await open(gateway.url + path, { body: { ...request, stream: true } })
   const whole = finish(res)
   await gateway.close()
@@ -67,7 +52,7 @@ test('a stream that outlasts the deadline ends with an event that says so', asyn
 
 test('a request on a connection kept open is refused while the gateway stops', async (t) => {
   const worker = await startWorker(t, streamingOnce)
-  const gateway = await gatewayOver(t, worker.url, { timeouts: { drainMs: 200 } })
+  const gateway = await gatewayOver(t, [worker], { timeouts: { drainMs: 200 } })
   const body = JSON.stringify({ ...request, stream: true })
   // Two requests on one connection, the second already sent when the stop comes.
   const socket = new Socket()
@@ -86,7 +71,7 @@ test('a request on a connection kept open is refused while the gateway stops', a
 
 test('a second close waits for the same stop', async (t) => {
   const worker = await startWorker(t, answering())
-  const gateway = await gatewayOver(t, worker.url)
+  const gateway = await gatewayOver(t, [worker])
   await Promise.all([gateway.close(), gateway.close()])
   await t.throwsAsync(send(gateway.url), { code: 'ECONNREFUSED' })
 })
@@ -95,13 +80,13 @@ test('an own scheduler is closed with the gateway, a given one is not', async (t
   const worker = await startWorker(t, answering())
   const scheduler = new Scheduler({ workers: [{ id: 'w0', url: worker.url }] })
   t.teardown(() => scheduler.close())
-  const gateway = await startGateway({ port: 0, scheduler })
+  const gateway = await openGateway(t, { scheduler })
   t.is(gateway.scheduler, scheduler)
   t.is((await send(gateway.url + path, { body: request })).status, 200)
   await gateway.close()
   const turn = await scheduler.submit({ path, body: request })
   turn.complete()
-  const own = await gatewayOver(t, worker.url)
+  const own = await gatewayOver(t, [worker])
   await own.close()
   await t.throwsAsync(own.scheduler.submit({ path, body: request }), { code: 'WARMPATH_CLOSED' })
 })
@@ -117,7 +102,7 @@ test('an address that cannot be had is a configuration error', async (t) => {
 
 test('clients that come and go while it stops leave nothing behind', async (t) => {
   const worker = await startWorker(t, () => {})
-  const gateway = await gatewayOver(t, worker.url, { timeouts: { drainMs: 5_000 } })
+  const gateway = await gatewayOver(t, [worker], { timeouts: { drainMs: 5_000 } })
   const req = start(gateway.url + path, { body: request })
   await until(t, 'the worker is asked', () => worker.received.length === 1)
   const closing = gateway.close()

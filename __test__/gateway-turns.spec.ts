@@ -4,31 +4,17 @@
  */
 import { gzipSync } from 'node:zlib'
 import test from 'ava'
-import { startGateway } from '../src/gateway/index.js'
-import {
-  API,
-  API_NAMES,
-  answering,
-  json,
-  open,
-  send,
-  startWorker,
-  until,
-} from './gateway-support.js'
-
-async function gatewayOver(t: Parameters<typeof startWorker>[0], urls: string[], limit = {}) {
-  const workers = urls.map((url, index) => ({ id: `w${index}`, url }))
-  const gateway = await startGateway({ port: 0, scheduler: { workers }, limits: limit })
-  t.teardown(() => gateway.close())
-  return gateway
-}
+import { gatewayOver, openGateway, until } from './gateway-support.js'
+import { open, send } from './support/http-client.js'
+import { answering, json, startWorker } from './support/http-worker.js'
+import { API, API_NAMES } from './support/wire-apis.js'
 
 for (const name of API_NAMES) {
   const api = API[name]
 
   test(`${name}: a JSON answer passes as it is and says where it came from`, async (t) => {
     const worker = await startWorker(t, answering())
-    const gateway = await gatewayOver(t, [worker.url])
+    const gateway = await gatewayOver(t, [worker])
     const answer = await send(gateway.url + api.path, { body: api.request })
     t.is(answer.status, 200)
     t.is(answer.body, JSON.stringify(api.answer))
@@ -44,7 +30,7 @@ for (const name of API_NAMES) {
 
   test(`${name}: a stream passes event by event`, async (t) => {
     const worker = await startWorker(t, answering())
-    const gateway = await gatewayOver(t, [worker.url])
+    const gateway = await gatewayOver(t, [worker])
     const answer = await send(gateway.url + api.path, { body: { ...api.request, stream: true } })
     t.is(answer.status, 200)
     t.is(answer.headers['content-type'], 'text/event-stream')
@@ -56,7 +42,7 @@ for (const name of API_NAMES) {
 
   test(`${name}: the version may be left out, the query is kept`, async (t) => {
     const worker = await startWorker(t, answering())
-    const gateway = await gatewayOver(t, [worker.url])
+    const gateway = await gatewayOver(t, [worker])
     const path = `${api.path.replace('/v1', '')}?beta=true`
     const answer = await send(gateway.url + path, { body: api.request })
     t.is(answer.status, 200)
@@ -65,7 +51,7 @@ for (const name of API_NAMES) {
 
   test(`${name}: errors of the client are told in its dialect`, async (t) => {
     const worker = await startWorker(t, answering())
-    const gateway = await gatewayOver(t, [worker.url], { bodyBytes: 1000 })
+    const gateway = await gatewayOver(t, [worker], { limits: { bodyBytes: 1000 } })
     const url = gateway.url + api.path
     const bad = [
       { body: '{"model": ', status: 400 },
@@ -93,7 +79,7 @@ for (const name of API_NAMES) {
 
 test('a body that declares no length is refused once it passes the limit', async (t) => {
   const worker = await startWorker(t, answering())
-  const gateway = await gatewayOver(t, [worker.url], { bodyBytes: 1000 })
+  const gateway = await gatewayOver(t, [worker], { limits: { bodyBytes: 1000 } })
   const { path, request } = API['openai-chat']
   const body = JSON.stringify({ ...request, padding: 'x'.repeat(500_000) })
   const headers = { 'transfer-encoding': 'chunked' }
@@ -104,15 +90,13 @@ test('a body that declares no length is refused once it passes the limit', async
 
 test('an unknown model is 404 and lists nothing of the configuration', async (t) => {
   const worker = await startWorker(t, answering())
-  const gateway = await startGateway({
-    port: 0,
+  const gateway = await openGateway(t, {
     scheduler: {
       workers: [{ id: 'a', url: worker.url }],
       targets: { secretive: { workers: ['a'], model: 'upstream-name' } },
       aliases: { public: ['secretive'] },
     },
   })
-  t.teardown(() => gateway.close())
   const { path, request } = API['openai-chat']
   const unknown = await send(gateway.url + path, { body: { ...request, model: 'other' } })
   t.is(unknown.status, 404)
@@ -137,7 +121,7 @@ test('an encoded answer keeps encoding and length; headers of the hop stay behin
     })
     res.end('\x01\x02\x03\x04')
   })
-  const gateway = await gatewayOver(t, [worker.url])
+  const gateway = await gatewayOver(t, [worker])
   const { path, request } = API['openai-chat']
   const { headers, body } = await send(gateway.url + path, { body: request })
   t.is(body, '\x01\x02\x03\x04')
@@ -151,7 +135,7 @@ test('an encoded answer keeps encoding and length; headers of the hop stay behin
 test('an error of a worker passes with its status and its body', async (t) => {
   const worker = await startWorker(t, (_req, res) => json(res, 422, { detail: 'no such tool' }))
   const spare = await startWorker(t, answering())
-  const gateway = await gatewayOver(t, [worker.url, spare.url])
+  const gateway = await gatewayOver(t, [worker, spare])
   const { path, request } = API['openai-chat']
   spare.handler = worker.handler
   const answer = await send(gateway.url + path, { body: request })
@@ -163,7 +147,7 @@ test('an error of a worker passes with its status and its body', async (t) => {
 
 test('a session id that no header may hold is told in a form that one may', async (t) => {
   const worker = await startWorker(t, answering())
-  const gateway = await gatewayOver(t, [worker.url])
+  const gateway = await gatewayOver(t, [worker])
   const { path, request } = API['openai-chat']
   const answer = await send(gateway.url + path, {
     body: { ...request, prompt_cache_key: 'séance 1' },
@@ -184,7 +168,7 @@ test('a slow reader slows the worker down, and nothing piles up between them', a
     }
     res.end()
   })
-  const gateway = await gatewayOver(t, [worker.url])
+  const gateway = await gatewayOver(t, [worker])
   const { path, request } = API['openai-chat']
   const [res] = await open(gateway.url + path, { body: request })
   res.pause()
@@ -207,7 +191,7 @@ test('header values of a worker pass byte by byte, whatever they are', async (t)
     res.setHeader('content-disposition', Buffer.from('x; n="ü"').toString('latin1'))
     json(res, 200, API['openai-chat'].answer)
   })
-  const gateway = await gatewayOver(t, [worker.url])
+  const gateway = await gatewayOver(t, [worker])
   const { path, request } = API['openai-chat']
   const { status, headers } = await send(gateway.url + path, { body: request })
   t.is(status, 200)
@@ -217,7 +201,7 @@ test('header values of a worker pass byte by byte, whatever they are', async (t)
 
 test('a compressed body is read, and sent on as what it holds', async (t) => {
   const worker = await startWorker(t, answering())
-  const gateway = await gatewayOver(t, [worker.url])
+  const gateway = await gatewayOver(t, [worker])
   const { path, request } = API['anthropic-messages']
   const body = gzipSync(JSON.stringify(request))
   const headers = { 'content-encoding': 'gzip' }
@@ -230,7 +214,7 @@ test('a compressed body is read, and sent on as what it holds', async (t) => {
 test('a compaction of the Responses API is a turn like the others', async (t) => {
   const { answer, request } = API['openai-responses']
   const worker = await startWorker(t, (_req, res) => json(res, 200, answer))
-  const gateway = await gatewayOver(t, [worker.url])
+  const gateway = await gatewayOver(t, [worker])
   const compacted = await send(`${gateway.url}/v1/responses/compact`, { body: request })
   t.is(compacted.status, 200)
   t.is(worker.received[0]?.path, '/v1/responses/compact')

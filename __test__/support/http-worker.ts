@@ -1,0 +1,81 @@
+/**
+ * Workers that misbehave on cue, for the gateway's specs: plain node:http, so that nothing hides
+ * what was asked and what went wrong.
+ */
+import { once } from 'node:events'
+import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import type { ExecutionContext } from 'ava'
+import { API, API_NAMES, type ApiName } from './wire-apis.js'
+
+interface Received {
+  method: string
+  path: string
+  headers: IncomingHttpHeaders
+  body: string
+}
+
+type Handler = (req: Received, res: ServerResponse) => unknown
+
+interface Worker {
+  readonly url: string
+  readonly port: number
+  readonly received: Received[]
+  /** Answers of turns from now on. */
+  handler: Handler
+  /** Answers whose connection has ended. */
+  closed: number
+  close(): Promise<void>
+}
+
+/** A worker on `port` (0: any) that answers what `handler` answers, and 200 on /health. */
+async function startWorker(t: ExecutionContext, handler: Handler, port = 0): Promise<Worker> {
+  const received: Received[] = []
+  const server = createServer(async (req, res) => {
+    res.on('error', () => {})
+    res.once('close', () => {
+      worker.closed += 1
+    })
+    if (req.url === '/health') return res.end()
+    const seen = { method: req.method ?? '', path: req.url ?? '', headers: req.headers, body: '' }
+    for await (const piece of req) seen.body += String(piece)
+    received.push(seen)
+    await worker.handler(seen, res)
+  })
+  server.listen(port, '127.0.0.1')
+  await once(server, 'listening')
+  const bound = (server.address() as AddressInfo).port
+  const close = async () => {
+    server.closeAllConnections()
+    if (server.listening) await new Promise((done) => server.close(done))
+  }
+  const url = `http://127.0.0.1:${bound}`
+  const worker: Worker = { url, port: bound, received, handler, closed: 0, close }
+  t.teardown(close)
+  return worker
+}
+
+/** Answers the API of the path, as JSON or as a stream. */
+function answering(): Handler {
+  return (req, res) => {
+    const api = API[apiOf(req.path)]
+    if (JSON.parse(req.body).stream !== true) return json(res, 200, api.answer)
+    res.writeHead(200, { 'content-type': 'text/event-stream' })
+    for (const event of api.events) res.write(event)
+    res.end()
+  }
+}
+
+function apiOf(path: string): ApiName {
+  const name = API_NAMES.find((candidate) => path.split('?')[0] === API[candidate].path)
+  if (name === undefined) throw new Error(`no such API: ${path}`)
+  return name
+}
+
+function json(res: ServerResponse, status: number, value: unknown): void {
+  res.writeHead(status, { 'content-type': 'application/json' })
+  // Bytes: node would encode the head like a string that follows it.
+  res.end(Buffer.from(JSON.stringify(value)))
+}
+
+export { answering, type Handler, json, startWorker, type Worker }
