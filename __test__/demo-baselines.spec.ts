@@ -1,18 +1,6 @@
-import { once } from 'node:events'
-import { createServer, type RequestListener } from 'node:http'
-import type { AddressInfo } from 'node:net'
-import test, { type ExecutionContext } from 'ava'
+import test from 'ava'
 import { type Baseline, leastLoaded, roundRobin, startBaseline } from '../src/demo/baselines.js'
-
-async function upstream(t: ExecutionContext, listener: RequestListener): Promise<string> {
-  const server = createServer(listener).listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  t.teardown(() => {
-    server.closeAllConnections()
-    server.close()
-  })
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
-}
+import { serve } from './support/http-worker.js'
 
 /** Waits until that many requests are in flight; the test's timeout is the bound. */
 async function inFlight(baseline: Baseline, count: number): Promise<void> {
@@ -36,7 +24,7 @@ test('least loaded takes the fewest in flight, ties in turn', (t) => {
 })
 
 test('a baseline passes method, path, headers, body, status and stream through', async (t) => {
-  const url = await upstream(t, async (req, res) => {
+  const url = await serve(t, async (req, res) => {
     let body = ''
     for await (const chunk of req) body += chunk
     res.writeHead(201, { 'x-seen': `${req.method} ${req.url} ${req.headers['x-session-id']}` })
@@ -58,10 +46,10 @@ test('a baseline passes method, path, headers, body, status and stream through',
 
 test('the least loaded of two takes what a stuck one does not get', async (t) => {
   const served = [0, 0]
-  const stuck = await upstream(t, () => {
+  const stuck = await serve(t, () => {
     served[0] = (served[0] ?? 0) + 1
   })
-  const quick = await upstream(t, (_, res) => {
+  const quick = await serve(t, (_, res) => {
     served[1] = (served[1] ?? 0) + 1
     res.end('ok')
   })
@@ -84,7 +72,7 @@ test('a worker that is not there is a 502; one that dies half way cuts the answe
   const dead = await startBaseline('round-robin', ['http://127.0.0.1:1'])
   t.teardown(() => dead.close())
   t.is((await fetch(dead.url)).status, 502)
-  const cutting = await upstream(t, (_, res) => {
+  const cutting = await serve(t, (_, res) => {
     res.write('half')
     setTimeout(() => res.destroy(), 20)
   })

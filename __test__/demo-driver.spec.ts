@@ -1,21 +1,9 @@
-import { once } from 'node:events'
-import { createServer, type RequestListener } from 'node:http'
-import type { AddressInfo } from 'node:net'
-import test, { type ExecutionContext } from 'ava'
+import test from 'ava'
 import { drive } from '../src/demo/driver.js'
 import { aloneMs, PREFILL_COST } from '../src/demo/engine.js'
 import { Progress } from '../src/demo/progress.js'
 import { planWorkload, type SessionPlan, type Workload } from '../src/demo/workload.js'
-
-async function serve(t: ExecutionContext, listener: RequestListener): Promise<string> {
-  const server = createServer(listener).listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  t.teardown(() => {
-    server.closeAllConnections()
-    server.close()
-  })
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
-}
+import { serve } from './support/http-worker.js'
 
 const SPEED = 10_000
 

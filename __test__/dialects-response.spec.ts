@@ -2,17 +2,8 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { gunzipSync } from 'node:zlib'
 import test from 'ava'
-import { type Dialect, dialectOf, type ResponseFacts } from '../src/dialects/index.js'
-
-function get(path: string): Dialect {
-  const found = dialectOf(path)
-  if (found === undefined) throw new Error(path)
-  return found
-}
-
-const chat = get('/v1/chat/completions')
-const responses = get('/v1/responses')
-const anthropic = get('/v1/messages')
+import type { Dialect, ResponseFacts } from '../src/dialects/index.js'
+import { anthropic, chat, responses } from './support/dialects.js'
 
 const EMPTY: ResponseFacts = { toolCalls: [], state: [], firstToken: false, ended: false }
 const DONE: ResponseFacts = { ...EMPTY, firstToken: true, ended: true }

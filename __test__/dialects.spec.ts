@@ -1,15 +1,6 @@
 import test from 'ava'
 import { type Dialect, type DialectName, dialectOf, type Json } from '../src/dialects/index.js'
-
-function get(path: string): Dialect {
-  const found = dialectOf(path)
-  if (found === undefined) throw new Error(path)
-  return found
-}
-
-const chat = get('/v1/chat/completions')
-const responses = get('/v1/responses')
-const anthropic = get('/v1/messages')
+import { anthropic, chat, responses } from './support/dialects.js'
 
 test('paths', (t) => {
   const cases: [string, DialectName | undefined][] = [

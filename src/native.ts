@@ -1,32 +1,36 @@
 /**
  * The only importer of the addon.
  *
- * States the native face in TypeScript and loads the binary. The addon's own declarations are
- * generated; the interface below is what the rest of the library relies on, and `load` fails to
- * compile when the two drift apart. What native calls throw is typed by `fromNative` of errors.ts.
+ * States the native face of the scheduler in TypeScript and loads the binary. The addon's own
+ * declarations are generated; the interface below is what the rest of the library relies on, and
+ * this file fails to compile when the two drift apart. What native calls throw is typed by
+ * `fromNative` of errors.ts. The face of the engine model is in simulation.ts.
  */
-import type { SchedulerHandle } from '../index.js'
+import type { EngineHandle, SchedulerHandle } from '../index.js'
 import { WarmpathError } from './errors.js'
 
-export type { SchedulerHandle }
+export type { EngineHandle, SchedulerHandle }
 
 /** Whether a worker takes turns; `removed` is for good. */
 export const Health = { up: 0, draining: 1, down: 2, removed: 3 } as const
+
+/** A turn as `link/frame.ts` packs it; `tokens` and `hashes` are empty where text counts. */
+type FramedTurn = [
+  handle: SchedulerHandle,
+  now: number,
+  head: Uint32Array,
+  bytes: Uint8Array,
+  tokens: Uint32Array,
+  hashes: BigUint64Array,
+  out: Float64Array,
+]
 
 /** `now` is whole microseconds since the Unix epoch; `out` is laid out in `link.ts`. */
 export interface NativeFace {
   openScheduler(options: string, wake: () => void): SchedulerHandle
   sharedScheduler(name: string, options: string, wake: () => void): SchedulerHandle
   closeScheduler(handle: SchedulerHandle, now: number, out: Float64Array): void
-  submitTurn(
-    handle: SchedulerHandle,
-    now: number,
-    head: Uint32Array,
-    bytes: Uint8Array,
-    tokens: Uint32Array,
-    hashes: BigUint64Array,
-    out: Float64Array,
-  ): number
+  submitTurn(...turn: FramedTurn): number
   rerouteTurn(handle: SchedulerHandle, now: number, id: number, out: Float64Array): void
   firstToken(handle: SchedulerHandle, now: number, id: number, out: Float64Array): void
   completeTurn(
@@ -41,15 +45,7 @@ export interface NativeFace {
   cancelTurn(handle: SchedulerHandle, now: number, id: number, out: Float64Array): boolean
   pollScheduler(handle: SchedulerHandle, now: number, out: Float64Array): void
   holdPosition(handle: SchedulerHandle, id: number): number
-  candidates(
-    handle: SchedulerHandle,
-    now: number,
-    head: Uint32Array,
-    bytes: Uint8Array,
-    tokens: Uint32Array,
-    hashes: BigUint64Array,
-    out: Float64Array,
-  ): string
+  candidates(...turn: FramedTurn): string
   topology(handle: SchedulerHandle): string
   addWorker(handle: SchedulerHandle, now: number, worker: string, out: Float64Array): number
   setHealth(
@@ -73,11 +69,13 @@ export interface NativeFace {
 
 const SUPPORTED = 'Linux x64 and arm64 (glibc and musl), macOS x64 and arm64, Windows x64'
 
-export const native: NativeFace = load()
+export const addon = load()
 
-function load(): NativeFace {
+export const native: NativeFace = addon
+
+function load(): typeof import('../index.js') {
   try {
-    return require('../index.js') as typeof import('../index.js')
+    return require('../index.js')
   } catch (cause) {
     throw new WarmpathError(
       'WARMPATH_UNSUPPORTED_PLATFORM',

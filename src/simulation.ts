@@ -1,19 +1,11 @@
 /**
- * The typed face of the native engine model, and the only importer of the addon for it.
+ * The typed face of the native engine model.
  *
  * It answers when each token of each request would appear on an engine of a given size. The clock
  * is the caller's: milliseconds from 0 that only move forward. It trusts nothing: a refused option
  * or argument is thrown with the code `WARMPATH_INVALID_ARGUMENT`.
  */
-import {
-  type EngineHandle,
-  engineAdvance,
-  engineCancel,
-  engineNext,
-  engineOpen,
-  engineStatus,
-  engineSubmit,
-} from '../index.js'
+import { addon, type EngineHandle } from './native.js'
 
 /** The engine to model. What is left out is a mid-size vLLM deployment. */
 interface EngineModelOptions {
@@ -80,18 +72,18 @@ class EngineModel {
   readonly #events = new Float64Array(EVENT_WIDTH * EVENTS_A_CALL)
 
   constructor(options: EngineModelOptions = {}) {
-    this.#handle = engineOpen(JSON.stringify(options))
+    this.#handle = addon.engineOpen(JSON.stringify(options))
   }
 
   /** Lets a request arrive whose answer will be exactly `output`; neither part may be empty. */
   submit(nowMs: number, id: number, prompt: Uint32Array, output: Uint32Array): void {
-    engineSubmit(this.#handle, nowMs, id, prompt, output)
+    addon.engineSubmit(this.#handle, nowMs, id, prompt, output)
   }
 
   /** Moves the clock to `nowMs` and gives what happened, in order. */
   advance(nowMs: number, visit: (event: EngineModelEvent) => void): void {
     for (;;) {
-      const count = engineAdvance(this.#handle, nowMs, this.#events)
+      const count = addon.engineAdvance(this.#handle, nowMs, this.#events)
       const batch = this.#events.slice(0, count * EVENT_WIDTH)
       for (let i = 0; i < batch.length; i += EVENT_WIDTH) visit(decode(batch, i))
       if (count < EVENTS_A_CALL) return
@@ -100,17 +92,17 @@ class EngineModel {
 
   /** When something happens next (ms), if nothing is submitted before. */
   next(): number | undefined {
-    const at = engineNext(this.#handle)
+    const at = addon.engineNext(this.#handle)
     return at < 0 ? undefined : at
   }
 
   /** Gives a request up; false if it is not in the engine. It ends with the pass under way. */
   cancel(id: number): boolean {
-    return engineCancel(this.#handle, id)
+    return addon.engineCancel(this.#handle, id)
   }
 
   status(): EngineModelStatus {
-    return JSON.parse(engineStatus(this.#handle)) as EngineModelStatus
+    return JSON.parse(addon.engineStatus(this.#handle)) as EngineModelStatus
   }
 }
 

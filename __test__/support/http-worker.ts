@@ -1,9 +1,15 @@
 /**
- * Workers that misbehave on cue, for the gateway's specs: plain node:http, so that nothing hides
- * what was asked and what went wrong.
+ * Workers that misbehave on cue, and plain servers: node:http, so that nothing hides what was asked
+ * and what went wrong.
  */
 import { once } from 'node:events'
-import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http'
+import {
+  createServer,
+  type IncomingHttpHeaders,
+  type RequestListener,
+  type Server,
+  type ServerResponse,
+} from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { ExecutionContext } from 'ava'
 import { API, API_NAMES, type ApiName } from './wire-apis.js'
@@ -31,7 +37,7 @@ interface Worker {
 /** A worker on `port` (0: any) that answers what `handler` answers, and 200 on /health. */
 async function startWorker(t: ExecutionContext, handler: Handler, port = 0): Promise<Worker> {
   const received: Received[] = []
-  const server = createServer(async (req, res) => {
+  const { server, url } = await listen(t, port, async (req, res) => {
     res.on('error', () => {})
     res.once('close', () => {
       worker.closed += 1
@@ -42,17 +48,28 @@ async function startWorker(t: ExecutionContext, handler: Handler, port = 0): Pro
     received.push(seen)
     await worker.handler(seen, res)
   })
-  server.listen(port, '127.0.0.1')
-  await once(server, 'listening')
-  const bound = (server.address() as AddressInfo).port
-  const close = async () => {
-    server.closeAllConnections()
-    if (server.listening) await new Promise((done) => server.close(done))
-  }
-  const url = `http://127.0.0.1:${bound}`
+  const bound = Number(new URL(url).port)
+  const close = () => stop(server)
   const worker: Worker = { url, port: bound, received, handler, closed: 0, close }
-  t.teardown(close)
   return worker
+}
+
+/** The address of a server that answers what `listener` answers. */
+async function serve(t: ExecutionContext, listener: RequestListener): Promise<string> {
+  return (await listen(t, 0, listener)).url
+}
+
+/** A server that lives as long as the test. */
+async function listen(t: ExecutionContext, port: number, listener: RequestListener) {
+  const server = createServer(listener).listen(port, '127.0.0.1')
+  t.teardown(() => stop(server))
+  await once(server, 'listening')
+  return { server, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` }
+}
+
+async function stop(server: Server): Promise<void> {
+  server.closeAllConnections()
+  if (server.listening) await new Promise((done) => server.close(done))
 }
 
 /** Answers the API of the path, as JSON or as a stream. */
@@ -78,4 +95,4 @@ function json(res: ServerResponse, status: number, value: unknown): void {
   res.end(Buffer.from(JSON.stringify(value)))
 }
 
-export { answering, type Handler, json, startWorker, type Worker }
+export { answering, type Handler, json, serve, startWorker, type Worker }

@@ -24,15 +24,5 @@ function dialectOf(path: string): Dialect | undefined {
   return PATHS.find(([pattern]) => pattern.test(bare))?.[1]
 }
 
-export type {
-  CanonicalPrompt,
-  Dialect,
-  DialectName,
-  Json,
-  RequestFacts,
-  ResponseFacts,
-  StreamReader,
-  ToolCall,
-  Usage,
-} from './types.js'
+export type * from './types.js'
 export { dialectOf }
