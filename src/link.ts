@@ -10,7 +10,7 @@
  * woken earlier. Trusts the layout of `out`; makes no decision.
  */
 import { type Clock, micros } from './clock.js'
-import type { Usage } from './dialects/index.js'
+import { countOf, type Usage } from './dialects/index.js'
 import { fromNative, WarmpathError } from './errors.js'
 import { FrameWriter, packIds, type TurnFrame } from './link/frame.js'
 import { Topology } from './link/topology.js'
@@ -220,9 +220,9 @@ export class Link {
 
   complete(reservation: number, { usage, finished, toolCalls, state }: Completion): void {
     const counts = this.#usage
-    counts[0] = usage?.promptTokens ?? -1
-    counts[1] = usage?.cachedTokens ?? -1
-    counts[2] = usage?.completionTokens ?? -1
+    counts[0] = countOf(usage?.promptTokens) ?? -1
+    counts[1] = countOf(usage?.cachedTokens) ?? -1
+    counts[2] = countOf(usage?.completionTokens) ?? -1
     counts[3] = finished === undefined ? -1 : Number(finished)
     const { lengths, bytes } = packIds(toolCalls ?? [], state ?? [])
     this.#tell((handle, now, out) =>

@@ -9,6 +9,7 @@
 import { systemClock } from './clock.js'
 import {
   ADDED_WORKER_FIELDS,
+  addedTargets,
   Catalog,
   nativeOptions,
   nativeWorker,
@@ -35,6 +36,7 @@ import type { KnownTarget, KnownWorker } from './link/topology.js'
 import { Link, type Placement } from './link.js'
 import { Health, native } from './native.js'
 import { published } from './telemetry/index.js'
+import { checkRequest, checkString } from './turn/check.js'
 import { abortError, waitForGo } from './turn/hold.js'
 import {
   type ReadRequest,
@@ -100,6 +102,7 @@ export class Scheduler {
    * The first caller's workers and settings count; the target names of all callers must be equal.
    */
   static shared(name: string, options: SchedulerOptions): Scheduler {
+    checkString(name, 'name')
     const known = shared.get(name)
     if (known !== undefined) return known
     const scheduler = new Scheduler(options, name)
@@ -125,6 +128,7 @@ export class Scheduler {
 
   /** Workers that could take the turn now, cheapest first. Takes no reservation. */
   candidates(request: TurnRequest): Candidate[] {
+    checkRequest(request)
     const frame = this.#frame(request, this.#read(request))
     const { tokens, hashes } = request
     return candidatesOf(this.#link.candidates(frame, tokens, hashes), this.#link.topology)
@@ -138,7 +142,7 @@ export class Scheduler {
   /** Throws CONFIG for a bad field, DUPLICATE_ID for a name that is taken. */
   addWorker(worker: AddedWorker): void {
     const entry = workerEntry(worker, 'worker', ADDED_WORKER_FIELDS)
-    const json = JSON.stringify(nativeWorker(entry, this.#groupOf(worker.targets)))
+    const json = JSON.stringify(nativeWorker(entry, this.#groupOf(addedTargets(worker.targets))))
     this.#link.call((handle, now, out) => native.addWorker(handle, now, json, out))
     this.#config.logger?.info({ worker: entry.name }, 'worker added')
   }
@@ -171,6 +175,8 @@ export class Scheduler {
 
   /** The session has ended and its room may be given away. Unknown sessions are ignored. */
   endSession(session: string, tenant = ''): void {
+    checkString(session, 'session')
+    checkString(tenant, 'tenant')
     if (this.#link.closed) return
     this.#link.call((handle, now, out) => native.endSession(handle, now, tenant, session, out))
   }
@@ -205,6 +211,8 @@ export class Scheduler {
 
   /** Which worker keeps a stored response of the Responses API. */
   responseOwner(responseId: string, tenant = ''): Destination | undefined {
+    checkString(responseId, 'responseId')
+    checkString(tenant, 'tenant')
     const topology = this.#link.fresh()
     const state = `response:${responseId}`
     const owner = this.#link.read((handle) => native.stateOwner(handle, tenant, state))
@@ -235,15 +243,24 @@ export class Scheduler {
 
   #submit(request: TurnRequest): Turn | Promise<Turn> {
     if (this.#link.closed) throw new WarmpathError('WARMPATH_CLOSED', 'the scheduler is closed')
+    checkRequest(request)
     const { signal } = request
     if (signal?.aborted) throw abortError(signal)
     const read = this.#read(request)
     const placement = this.#link.submit(this.#frame(request, read), request.tokens, request.hashes)
-    const { worker } = placement
-    const result =
-      worker === undefined
-        ? this.#hold(request, read, placement)
-        : this.#turn(read, placement, { ...placement, worker }, 0, signal)
+    let result: Turn | Promise<Turn>
+    try {
+      const { worker } = placement
+      result =
+        worker === undefined
+          ? this.#hold(request, read, placement)
+          : this.#turn(read, placement, { ...placement, worker }, 0, signal)
+    } catch (error) {
+      // A logger or a signal of the caller threw. What was settled is read before it is overwritten.
+      this.#link.settle()
+      this.#link.cancel(placement.reservation)
+      throw error
+    }
     this.#link.settle()
     return result
   }

@@ -17,6 +17,7 @@ import type { Receipt } from './link/report.js'
 import { receiptOf } from './link/report.js'
 import type { KnownTarget, KnownWorker } from './link/topology.js'
 import type { Link, Placement } from './link.js'
+import { checkResponse } from './turn/check.js'
 import { observeResponse } from './turn/observe.js'
 import type { ReadRequest } from './turn/request.js'
 import { Reservation } from './turn/reservation.js'
@@ -134,10 +135,11 @@ export class Turn {
 
   /**
    * The same answer, read on its way through; the reservation ends with it. An answer that is not
-   * 2xx ends it at once and is returned as it is. Throws INVALID_ARGUMENT for a body that somebody
-   * reads already, or a second answer.
+   * 2xx ends it at once and is returned as it is. Throws INVALID_ARGUMENT for what is no answer, a
+   * body that somebody reads already, or a second answer.
    */
   observe(response: Response): Response {
+    checkResponse(response)
     const reservation = this.#reservation
     if (reservation.ended) return response
     if (reservation.observing || response.bodyUsed || response.body?.locked) {

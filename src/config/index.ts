@@ -20,4 +20,4 @@ export type {
   TargetOptions,
   WorkerOptions,
 } from './types.js'
-export { ADDED_WORKER_FIELDS, type WorkerEntry, workerEntry } from './worker.js'
+export { ADDED_WORKER_FIELDS, addedTargets, type WorkerEntry, workerEntry } from './worker.js'

@@ -4,7 +4,17 @@
  * Also used when a worker is added at run time, so paths are given by the caller. Knows nothing of
  * groups and targets.
  */
-import { dictionary, fields, MAX_COUNT, name, number, refuse, secretText, shown } from './check.js'
+import {
+  dictionary,
+  fields,
+  list,
+  MAX_COUNT,
+  name,
+  number,
+  refuse,
+  secretText,
+  shown,
+} from './check.js'
 
 export interface WorkerEntry {
   readonly name: string
@@ -43,6 +53,14 @@ export function workerEntry(
 
 /** Fields of a worker that is added to a running scheduler. */
 export const ADDED_WORKER_FIELDS = [...WORKER_FIELDS, 'targets']
+
+/** Names of the targets that such a worker serves, if any are given. */
+export function addedTargets(value: unknown): string[] | undefined {
+  const path = 'worker.targets'
+  return value === undefined
+    ? undefined
+    : list(value, path).map((item, at) => name(item, `${path}[${at}]`))
+}
 
 export function headerName(value: unknown, path: string): string {
   if (typeof value !== 'string' || !HEADER_NAME.test(value)) {

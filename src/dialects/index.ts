@@ -24,5 +24,6 @@ function dialectOf(path: string): Dialect | undefined {
   return PATHS.find(([pattern]) => pattern.test(bare))?.[1]
 }
 
+export { countOf } from './json.js'
 export type * from './types.js'
 export { dialectOf }

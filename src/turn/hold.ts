@@ -27,33 +27,54 @@ const REFUSALS: ReadonlyMap<number, readonly [ErrorCode, string]> = new Map([
   [Outcome.noWorker, ['WARMPATH_NO_WORKER', 'no worker is left that could take the held turn']],
 ])
 
-/** Resolves with what `go` makes of the settlement. */
+/**
+ * Resolves with what `go` makes of the settlement. What is thrown here and not by the promise comes
+ * before anybody waits; the reservation is the caller's then.
+ */
 export function waitForGo<T>(plan: HoldPlan, go: (settlement: Settlement) => T): Promise<T> {
   const { link, reservation, signal, onHold } = plan
   const since = plan.clock()
-  return new Promise<T>((resolve, reject) => {
-    const leave = (error: unknown): void => {
-      signal?.removeEventListener('abort', onAbort)
-      link.forget(reservation)
+  const { promise, resolve, reject } = deferred<T>()
+  const leave = (error: unknown): void => {
+    signal?.removeEventListener('abort', onAbort)
+    link.forget(reservation)
+    link.cancel(reservation)
+    reject(error)
+  }
+  const onAbort = (): void => leave(signal && abortError(signal))
+  const moved = (position: number): void => {
+    try {
+      onHold?.({ id: String(reservation), position, heldMs: plan.clock() - since })
+    } catch (error) {
+      leave(error)
+    }
+  }
+  const settle = (settlement: Settlement): void => {
+    signal?.removeEventListener('abort', onAbort)
+    if (settlement.outcome !== Outcome.go) {
+      reject(holdError(settlement, plan.retryAfterSeconds))
+      return
+    }
+    try {
+      resolve(go(settlement))
+    } catch (error) {
       link.cancel(reservation)
       reject(error)
     }
-    const onAbort = (): void => leave(signal && abortError(signal))
-    const moved = (position: number): void => {
-      try {
-        onHold?.({ id: String(reservation), position, heldMs: plan.clock() - since })
-      } catch (error) {
-        leave(error)
-      }
-    }
-    const settle = (settlement: Settlement): void => {
-      signal?.removeEventListener('abort', onAbort)
-      if (settlement.outcome === Outcome.go) resolve(go(settlement))
-      else reject(holdError(settlement, plan.retryAfterSeconds))
-    }
-    signal?.addEventListener('abort', onAbort, { once: true })
-    link.wait(reservation, onHold === undefined ? { settle } : { settle, moved })
+  }
+  signal?.addEventListener('abort', onAbort, { once: true })
+  link.wait(reservation, onHold === undefined ? { settle } : { settle, moved })
+  return promise
+}
+
+function deferred<T>() {
+  let resolve!: (value: T) => void
+  let reject!: (error: unknown) => void
+  const promise = new Promise<T>((yes, no) => {
+    resolve = yes
+    reject = no
   })
+  return { promise, resolve, reject }
 }
 
 export function abortError(signal: AbortSignal): WarmpathError {

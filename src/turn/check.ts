@@ -1,0 +1,83 @@
+/**
+ * Is what a caller passes of the type that the library says?
+ *
+ * A table of fields for `TurnRequest` and small checks for single arguments. All throw
+ * INVALID_ARGUMENT with the name of the field and what is allowed there, and run before anything
+ * is reserved. What the values mean is looked at elsewhere. Nothing of a value is repeated: a body
+ * or a header in the wrong place may hold a secret. Cost: a type test a field, whatever its size.
+ *
+ * Array types are asked of node:util, which also knows arrays of other realms. A signal counts by
+ * what is used of it.
+ */
+import { types } from 'node:util'
+import { WarmpathError } from '../errors.js'
+import type { TurnRequest } from './request.js'
+
+type Allowed = readonly [fits: (value: unknown) => boolean, allowed: string]
+
+const STRING: Allowed = [isString, 'a string']
+const ANY: Allowed = [() => true, 'anything']
+
+/** Every field; what is left out of a request is not looked at. */
+const FIELDS: Readonly<Record<keyof TurnRequest, Allowed>> = {
+  path: STRING,
+  method: STRING,
+  // Any collection of headers is read, and what is none is no header.
+  headers: ANY,
+  // What a body must be is a matter of the client: see INVALID_BODY.
+  body: ANY,
+  raw: [(value) => isString(value) || types.isUint8Array(value), 'a string or a Uint8Array'],
+  tokens: [types.isUint32Array, 'a Uint32Array'],
+  hashes: [types.isBigUint64Array, 'a BigUint64Array'],
+  signal: [isSignal, 'an AbortSignal'],
+  onHold: [(value) => typeof value === 'function', 'a function'],
+  model: STRING,
+  session: STRING,
+  parent: STRING,
+}
+const NAMES = Object.keys(FIELDS) as (keyof TurnRequest)[]
+
+/** Throws INVALID_ARGUMENT unless every field that is given has its type. */
+export function checkRequest(request: unknown): asserts request is TurnRequest {
+  if (!isObject(request)) refuse('the request', 'an object')
+  for (const name of NAMES) {
+    const value = request[name]
+    const [fits, allowed] = FIELDS[name]
+    if ((value !== undefined || name === 'path') && !fits(value)) refuse(name, allowed)
+  }
+}
+
+/** Throws INVALID_ARGUMENT unless `value` is a string. */
+export function checkString(value: unknown, name: string): asserts value is string {
+  if (!isString(value)) refuse(name, 'a string')
+}
+
+/** Throws INVALID_ARGUMENT unless `value` can be read like a Response of any implementation. */
+export function checkResponse(value: unknown): asserts value is Response {
+  if (!isObject(value) || typeof value.status !== 'number' || !isObject(value.headers)) {
+    refuse('the answer', 'a Response')
+  }
+}
+
+function isString(value: unknown): value is string {
+  return typeof value === 'string'
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null
+}
+
+function isSignal(value: unknown): boolean {
+  return (
+    isObject(value) &&
+    typeof value.aborted === 'boolean' &&
+    typeof value.addEventListener === 'function' &&
+    typeof value.removeEventListener === 'function'
+  )
+}
+
+function refuse(name: string, allowed: string): never {
+  throw new WarmpathError('WARMPATH_INVALID_ARGUMENT', `${name} must be ${allowed}`, {
+    detail: { field: name },
+  })
+}
