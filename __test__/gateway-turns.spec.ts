@@ -88,7 +88,7 @@ test('a body that declares no length is refused once it passes the limit', async
   t.false(answer.broken)
 })
 
-test('an unknown model is 404 and lists nothing of the configuration', async (t) => {
+test('an unknown model is 404 and names what /v1/models lists, no more', async (t) => {
   const worker = await startWorker(t, answering())
   const gateway = await openGateway(t, {
     scheduler: {
@@ -100,6 +100,12 @@ test('an unknown model is 404 and lists nothing of the configuration', async (t)
   const { path, request } = API['openai-chat']
   const unknown = await send(gateway.url + path, { body: { ...request, model: 'other' } })
   t.is(unknown.status, 404)
+  const list = JSON.parse((await send(`${gateway.url}/v1/models`)).body)
+  const names = list.data.map((model: { id: string }) => model.id)
+  t.is(
+    JSON.parse(unknown.body).error.message,
+    `unknown model "other"; available: ${names.join(', ')}`,
+  )
   const known = await send(gateway.url + path, { body: { ...request, model: 'public' } })
   t.is(known.status, 200)
   t.is(known.headers['x-warmpath-target'], 'secretive')

@@ -52,6 +52,12 @@ const refusals: [string, Parameters<Scheduler['submit']>[0], string, number][] =
   ['an array', { path: CHAT, body: [] }, 'WARMPATH_INVALID_BODY', 400],
   ['half a body', { path: CHAT, raw: '{"model":' }, 'WARMPATH_INVALID_BODY', 400],
   ['a long body', { path: CHAT, raw: Buffer.alloc(5000, 32) }, 'WARMPATH_BODY_TOO_LARGE', 413],
+  [
+    'a text of few characters and many bytes',
+    { path: CHAT, raw: JSON.stringify({ ...body, metadata: 'é'.repeat(2000) }) },
+    'WARMPATH_BODY_TOO_LARGE',
+    413,
+  ],
   ['a long text', chat('s', 'x'.repeat(5000)), 'WARMPATH_BODY_TOO_LARGE', 413],
   [
     'a compressed bomb',
@@ -85,6 +91,20 @@ for (const [name, request, code, status] of refusals) {
     t.is(after.state, 'running')
   })
 }
+
+test('the limit of a body is in bytes, whichever way the body comes', async (t) => {
+  const text = JSON.stringify({ ...body, metadata: 'é'.repeat(500) })
+  const bodyBytes = Buffer.byteLength(text)
+  t.true(bodyBytes > text.length)
+  using exact = fleet({ limits: { bodyBytes } })
+  using short = fleet({ limits: { bodyBytes: bodyBytes - 1 } })
+  for (const raw of [text, Buffer.from(text)]) {
+    const turn = await exact.scheduler.submit({ path: CHAT, raw })
+    t.is(turn.state, 'running')
+    const error = { code: 'WARMPATH_BODY_TOO_LARGE' }
+    await t.throwsAsync(short.scheduler.submit({ path: CHAT, raw }), error)
+  }
+})
 
 test('tokens and hashes stand in for text, with or without a body', async (t) => {
   using f = fleet(one)

@@ -73,6 +73,8 @@ export interface RequestRules {
 }
 
 const MAX_ID_BYTES = 256
+/** Bytes that one UTF-16 unit takes at the most. */
+const MAX_UTF8_BYTES = 3
 const TENANT_HEX = 16
 const CREDENTIAL_HEADERS = ['authorization', 'x-api-key', 'api-key']
 
@@ -134,7 +136,7 @@ function decode(
   maxOutputLength: number,
 ): Uint8Array | string {
   if (typeof raw === 'string') {
-    if (raw.length > maxOutputLength) throw tooLarge(maxOutputLength)
+    if (!isWithin(raw, maxOutputLength)) throw tooLarge(maxOutputLength)
     return raw
   }
   const encodings = (headers.get('content-encoding') ?? '')
@@ -145,6 +147,11 @@ function decode(
   for (const encoding of encodings.reverse()) bytes = inflate(bytes, encoding, maxOutputLength)
   if (bytes.length > maxOutputLength) throw tooLarge(maxOutputLength)
   return bytes
+}
+
+/** Whether the text as UTF-8 has at most that many bytes; short texts need not be counted. */
+function isWithin(text: string, bytes: number): boolean {
+  return text.length * MAX_UTF8_BYTES <= bytes || Buffer.byteLength(text) <= bytes
 }
 
 function inflate(bytes: Uint8Array, encoding: string, maxOutputLength: number): Uint8Array {
