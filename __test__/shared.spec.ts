@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { join } from 'node:path'
 import { Worker } from 'node:worker_threads'
-import test from 'ava'
+import test, { type ExecutionContext } from 'ava'
 
 import { Scheduler, type SchedulerOptions } from '../src/index.js'
 import { crowdedTurn, settled } from './support/requests.js'
@@ -12,106 +12,144 @@ const options: SchedulerOptions = {
   admission: { policy: 'thunderagent', intervalMs: 50 },
 }
 
+/** Longer than any of these answers takes; an answer that does not come fails its test. */
+const PATIENCE_MS = 20_000
+
 interface Thread {
-  ask(deed: string, session?: string): Promise<{ value?: unknown; code?: string }>
+  ask(deed: string, argument?: string): Promise<{ value?: unknown; code?: string }>
   end(): Promise<number>
 }
 
-async function thread(name: string, own: SchedulerOptions = options): Promise<Thread> {
+/** `clockStart`: its clock stands there until it is asked to `pass` milliseconds. */
+async function thread(
+  t: ExecutionContext,
+  name: string,
+  own = options,
+  clockStart?: number,
+): Promise<Thread> {
   const file = JSON.stringify(join(__dirname, 'support/shared-worker.ts'))
   const worker = new Worker(`require('tsx/cjs'); require(${file})`, {
     eval: true,
-    workerData: { name, options: own },
+    workerData: { name, options: own, clockStart },
     execArgv: [],
   })
+  t.teardown(() => worker.terminate())
   await once(worker, 'message')
   return {
-    async ask(deed, session = '') {
-      worker.postMessage({ deed, session })
-      const [answer] = await once(worker, 'message')
+    async ask(deed, argument = '') {
+      worker.postMessage({ deed, argument })
+      const signal = AbortSignal.timeout(PATIENCE_MS)
+      const [answer] = await once(worker, 'message', { signal })
       return answer
     },
     end: () => worker.terminate(),
   }
 }
 
-test('room that one thread gives back lets the turn of another go', async (t) => {
-  const name = 'two threads'
-  const [one, two] = await Promise.all([thread(name), thread(name)])
-  t.deepEqual(await one.ask('same'), { value: true })
-  t.deepEqual(await one.ask('submit', 'r1'), {
+/** This thread's face of the scheduler. */
+function face(t: ExecutionContext, name: string, own = options): Scheduler {
+  const scheduler = Scheduler.shared(name, own)
+  t.teardown(() => scheduler.close())
+  return scheduler
+}
+
+async function untilHeld(scheduler: Scheduler): Promise<void> {
+  const end = Date.now() + PATIENCE_MS
+  while (scheduler.status().holds === 0) {
+    if (Date.now() > end) throw new Error('nothing is held')
+    await settled()
+  }
+}
+
+/**
+ * Three faces on one scheduler whose timers are a minute away: what `waiter` waits for can only come
+ * from what `actor` does, and reach it only by being woken.
+ */
+async function heldElsewhere(t: ExecutionContext, name: string) {
+  const start = 1_700_000_000_000
+  const own: SchedulerOptions = {
+    ...options,
+    admission: { policy: 'thunderagent', intervalMs: 60_000 },
+  }
+  const actor = await thread(t, name, own, start)
+  const waiter = await thread(t, name, own, start)
+  const here = face(t, name, { ...own, clock: () => start })
+  t.deepEqual(await actor.ask('same'), { value: true })
+  t.deepEqual(await actor.ask('submit', 'r1'), {
     value: { worker: 'a', url: 'http://a/v1/chat/completions', auth: 'Bearer key' },
   })
-  await one.ask('submit', 'r2')
-  let isDone = false
-  const wait = two.ask('submit', 'h1').finally(() => {
-    isDone = true
-  })
-  const here = Scheduler.shared(name, options)
-  while (here.status().holds === 0) await settled()
-  t.false(isDone)
-  await one.ask('complete', 'r1')
-  await one.ask('complete', 'r2')
+  await actor.ask('submit', 'r2')
+  const wait = waiter.ask('submit', 'h1')
+  await untilHeld(here)
+  return { actor, waiter, here, wait }
+}
+
+test('room that one thread gives back lets the turn of another go', async (t) => {
+  const { actor, waiter, here, wait } = await heldElsewhere(t, 'two threads')
+  await actor.ask('complete', 'r1')
+  await actor.ask('complete', 'r2')
+  t.is(here.status().holds, 1, 'nobody looks before the time')
+  await actor.ask('pass', '60000')
   t.like(await wait, { value: { worker: 'a' } })
-  await two.ask('complete', 'h1')
+  await waiter.ask('complete', 'h1')
   t.is(here.status().reservations, 0)
-  await Promise.all([one.end(), two.end()])
-  here.close()
+})
+
+test('a fleet that one thread takes away ends the wait of another', async (t) => {
+  const { actor, here, wait } = await heldElsewhere(t, 'no fleet')
+  await actor.ask('removeWorker', 'a')
+  t.like(await wait, { code: 'WARMPATH_NO_WORKER' })
+  t.is(here.status().holds, 0)
 })
 
 test('a worker that one thread adds takes turns of another', async (t) => {
   const name = 'one fleet'
-  const other = await thread(name)
-  const here = Scheduler.shared(name, options)
+  const other = await thread(t, name)
+  const here = face(t, name)
   t.is(Scheduler.shared(name, options), here)
   await other.ask('addWorker', 'b')
   here.drainWorker('a')
   const turn = await here.submit(crowdedTurn('s'))
   t.is(turn.url, 'http://b/v1/chat/completions')
   turn.complete()
-  await other.end()
-  here.close()
 })
 
 test('a thread that ends gives back what it had', async (t) => {
   const name = 'lost thread'
-  const other = await thread(name)
-  const here = Scheduler.shared(name, options)
+  const other = await thread(t, name)
+  const here = face(t, name)
   await other.ask('submit', 'r1')
   await other.ask('submit', 'r2')
   const wait = here.submit(crowdedTurn('h1'))
   t.like(here.status(), { reservations: 3, holds: 1 })
   await other.end()
-  const keepAlive = setTimeout(() => undefined, 60_000)
+  const deadline = setTimeout(() => here.close(), PATIENCE_MS)
   const turn = await wait
-  clearTimeout(keepAlive)
+  clearTimeout(deadline)
   t.is(turn.worker, 'a')
   turn.complete()
   t.is(here.status().reservations, 0)
-  here.close()
 })
 
 test('closing one face leaves the others, and a closed name starts anew', async (t) => {
   const name = 'faces'
-  const other = await thread(name)
-  const here = Scheduler.shared(name, options)
+  const other = await thread(t, name)
+  const here = face(t, name)
   here.close()
   t.like(await other.ask('submit', 's'), { value: { worker: 'a' } })
-  const again = Scheduler.shared(name, options)
+  const again = face(t, name)
   t.not(again, here)
   t.is(again.status().reservations, 1)
   await other.ask('complete', 's')
   await other.ask('close')
   t.is((await other.ask('submit', 's')).code, 'WARMPATH_CLOSED')
-  await other.end()
-  again.close()
 })
 
 test('all callers must name the same targets', (t) => {
-  const here = Scheduler.shared('targets', options)
+  const here = face(t, 'targets')
   t.throws(() => new Scheduler({ ...options, targets: { other: {} } }, 'targets'), {
     code: 'WARMPATH_CONFIG',
     message: /^targets: shared scheduler "targets" has m$/,
   })
-  here.close()
+  t.deepEqual(here.models(), ['m'])
 })

@@ -1,13 +1,23 @@
-/** One more thread of a shared scheduler: does what the spec tells it and answers what came of it. */
+/**
+ * One more thread of a shared scheduler: does what the spec tells it and answers what came of it.
+ *
+ * With `clockStart` its clock stands still until it is told to `pass` some time.
+ */
 import { parentPort, workerData } from 'node:worker_threads'
-import { Scheduler, type Turn } from '../../src/index.js'
+import { Scheduler, type SchedulerOptions, type Turn } from '../../src/index.js'
 import { crowdedTurn } from './requests.js'
 
-const { name, options } = workerData
-const scheduler = Scheduler.shared(name, options)
+const { name, options, clockStart } = workerData as {
+  name: string
+  options: SchedulerOptions
+  clockStart: number | undefined
+}
+let now = clockStart ?? 0
+const clock = clockStart === undefined ? {} : { clock: () => now }
+const scheduler = Scheduler.shared(name, { ...options, ...clock })
 const turns = new Map<string, Turn>()
 
-const deeds: Record<string, (session: string) => unknown> = {
+const deeds: Record<string, (argument: string) => unknown> = {
   submit: async (session) => {
     const turn = await scheduler.submit(crowdedTurn(session))
     turns.set(session, turn)
@@ -17,14 +27,19 @@ const deeds: Record<string, (session: string) => unknown> = {
     turns.get(session)?.complete({ promptTokens: 850 })
     scheduler.endSession(session)
   },
+  pass: (ms) => {
+    now += Number(ms)
+    scheduler.poll()
+  },
   same: () => Scheduler.shared(name, options) === scheduler,
   addWorker: (id) => scheduler.addWorker({ id, url: `http://${id}` }),
+  removeWorker: (id) => scheduler.removeWorker(id),
   close: () => scheduler.close(),
 }
 
-parentPort?.on('message', async ({ deed, session }: { deed: string; session: string }) => {
+parentPort?.on('message', async ({ deed, argument }: { deed: string; argument: string }) => {
   try {
-    parentPort?.postMessage({ value: await deeds[deed]?.(session) })
+    parentPort?.postMessage({ value: await deeds[deed]?.(argument) })
   } catch (error) {
     parentPort?.postMessage({ code: (error as { code?: string }).code ?? String(error) })
   }
