@@ -74,6 +74,15 @@ enum Life {
     Ended,
 }
 
+/// Half of the sessions are another tenant's.
+fn tenant_of(session: u8) -> &'static str {
+    if session.is_multiple_of(2) {
+        ""
+    } else {
+        "other"
+    }
+}
+
 /// The scheduler and what a caller would remember of it.
 struct World {
     scheduler: Scheduler,
@@ -167,7 +176,7 @@ impl World {
             Op::EndSession(session) => {
                 let name = format!("s{session}");
                 self.scheduler
-                    .end_session(now, "", &name, &mut self.settled);
+                    .end_session(now, tenant_of(session), &name, &mut self.settled);
             }
         }
         self.check_settled();
@@ -195,7 +204,7 @@ impl World {
         };
         let answered = answers.map(|call| [call]);
         let turn = Turn {
-            tenant: "",
+            tenant: tenant_of(session),
             session: (session > 0).then_some(name.as_str()),
             parent: (session > 3).then_some("s1"),
             kind: if is_final {

@@ -50,64 +50,97 @@ impl<'a, T> Cursor<'a, T> {
     }
 }
 
+/// The parts of a head.
+struct Head<'a> {
+    fixed: &'a [u32],
+    targets: &'a [u32],
+    tool_results: &'a [u32],
+    state: &'a [u32],
+    segments: &'a [u32],
+}
+
+impl<'a> Head<'a> {
+    fn read(head: &'a [u32]) -> Result<Self, Code> {
+        let mut head = Cursor {
+            rest: head,
+            name: "head",
+        };
+        let fixed = head.take(HEAD)?;
+        let count = |i: usize| fixed[i] as usize;
+        Ok(Self {
+            fixed,
+            targets: head.take(count(8))?,
+            tool_results: head.take(count(9))?,
+            state: head.take(count(10))?,
+            segments: head.take(count(11).saturating_mul(2))?,
+        })
+    }
+
+    fn length(&self, i: usize) -> usize {
+        self.fixed[i] as usize
+    }
+
+    fn kind(&self) -> TurnKind {
+        match self.fixed[0] & FINAL {
+            0 => TurnKind::Ordinary,
+            _ => TurnKind::Final,
+        }
+    }
+}
+
 impl Frame<'_> {
     /// Reads the turn; `lists` is overwritten.
     pub(crate) fn read<'b>(&'b self, lists: &'b mut Lists) -> Result<Turn<'b>, Code> {
-        let mut head = Cursor {
-            rest: self.head,
-            name: "head",
-        };
+        let head = Head::read(self.head)?;
+        lists.fill(&head);
         let mut bytes = Cursor {
             rest: self.bytes,
             name: "bytes",
         };
-        let fixed = head.take(HEAD)?;
-        let count = |i: usize| fixed[i] as usize;
-        lists.targets.clear();
-        let targets = head.take(count(8))?;
-        lists.targets.extend(targets.iter().map(|&id| TargetId(id)));
-        let tool_lengths = head.take(count(9))?;
-        let state_lengths = head.take(count(10))?;
-        let segments = head.take(count(11).saturating_mul(2))?;
-        lists.segments.clear();
-        lists.segments.extend(segments.chunks_exact(2).map(segment));
-
-        let tenant = text("tenant", bytes.take(count(4))?)?;
-        let session = text("session", bytes.take(count(5))?)?;
-        let parent = text("parent", bytes.take(count(6))?)?;
-        let tool_results = ids(&mut bytes, tool_lengths)?;
-        let state = ids(&mut bytes, state_lengths)?;
-        let prompt = match fixed[1] {
-            0 => Prompt::Text {
-                bytes: bytes.rest,
-                segments: &lists.segments,
-            },
-            1 => Prompt::Tokens(self.tokens),
-            2 => Prompt::Hashes {
-                hashes: self.hashes,
-                tokens: (fixed[3] > 0).then_some(fixed[3]),
-            },
-            kind => {
-                return Err(invalid(format!(
-                    "prompt kind {kind}: 0 is text, 1 tokens, 2 hashes"
-                )));
-            }
-        };
+        let tenant = text("tenant", bytes.take(head.length(4))?)?;
+        let session = text("session", bytes.take(head.length(5))?)?;
+        let parent = text("parent", bytes.take(head.length(6))?)?;
         Ok(Turn {
             tenant,
             session: some_text(session),
             parent: some_text(parent),
-            kind: if fixed[0] & FINAL == 0 {
-                TurnKind::Ordinary
-            } else {
-                TurnKind::Final
-            },
+            kind: head.kind(),
             targets: &lists.targets,
-            pin: fixed[7].checked_sub(1).map(WorkerId),
-            tool_results,
-            state,
-            prompt,
+            pin: head.fixed[7].checked_sub(1).map(WorkerId),
+            tool_results: ids(&mut bytes, head.tool_results)?,
+            state: ids(&mut bytes, head.state)?,
+            prompt: self.prompt(&head, bytes.rest, &lists.segments)?,
         })
+    }
+
+    fn prompt<'b>(
+        &'b self,
+        head: &Head<'_>,
+        bytes: &'b [u8],
+        segments: &'b [Segment],
+    ) -> Result<Prompt<'b>, Code> {
+        match head.fixed[1] {
+            0 => Ok(Prompt::Text { bytes, segments }),
+            1 => Ok(Prompt::Tokens(self.tokens)),
+            2 => Ok(Prompt::Hashes {
+                hashes: self.hashes,
+                tokens: (head.fixed[3] > 0).then_some(head.fixed[3]),
+            }),
+            kind => Err(invalid(format!(
+                "prompt kind {kind}: 0 is text, 1 tokens, 2 hashes"
+            ))),
+        }
+    }
+}
+
+impl Lists {
+    fn fill(&mut self, head: &Head<'_>) {
+        self.targets.clear();
+        self.targets
+            .extend(head.targets.iter().map(|&id| TargetId(id)));
+        self.segments.clear();
+        self.segments
+            .extend(head.segments.chunks_exact(2).map(segment));
     }
 }
 

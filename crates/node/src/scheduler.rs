@@ -6,7 +6,7 @@ use napi::bindgen_prelude::{External, Float64Array, Result};
 use napi_derive::napi;
 
 use warmpath_core::receipt::Reported;
-use warmpath_core::scheduler::{Completion, Health, Settled};
+use warmpath_core::scheduler::{Completion, Health, Scheduler, Settled};
 use warmpath_core::session::Phase;
 use warmpath_core::{Micros, ReservationId, WorkerId};
 
@@ -93,17 +93,13 @@ pub(crate) fn reroute_turn(
     reservation: f64,
     mut out: Float64Array,
 ) -> Result<(), Code> {
-    guard(|| {
-        let out = room(&mut out)?;
-        let id = reservation_id(reservation)?;
-        let placement = handle.call(out, |state, _| {
-            let State { core, settled, .. } = state;
-            core.reroute(time(now), id, settled)
-                .map_err(|e| refused(&e))
-        })?;
-        slots::placed(id, &placement, out);
-        Ok(())
-    })
+    let id = reservation_id(reservation)?;
+    let placement = settling(handle, &mut out, |core, settled| {
+        core.reroute(time(now), id, settled)
+            .map_err(|e| refused(&e))
+    })?;
+    slots::placed(id, &placement, room(&mut out)?);
+    Ok(())
 }
 
 /// The first token of the answer has come.
@@ -114,15 +110,11 @@ pub(crate) fn first_token(
     reservation: f64,
     mut out: Float64Array,
 ) -> Result<(), Code> {
-    on_turn(
-        handle,
-        now,
-        reservation,
-        &mut out,
-        |core, now, id, settled| {
-            core.first_token(now, id, settled);
-        },
-    )
+    let id = reservation_id(reservation)?;
+    settling(handle, &mut out, |core, settled| {
+        core.first_token(time(now), id, settled);
+        Ok(())
+    })
 }
 
 /// The answer has come to its end. `usage`: prompt, cached and completion tokens and whether the
@@ -193,12 +185,9 @@ pub(crate) fn poll_scheduler(
     now: f64,
     mut out: Float64Array,
 ) -> Result<(), Code> {
-    guard(|| {
-        handle.call(room(&mut out)?, |state, _| {
-            let State { core, settled, .. } = state;
-            core.advance(time(now), settled);
-            Ok(())
-        })
+    settling(handle, &mut out, |core, settled| {
+        core.advance(time(now), settled);
+        Ok(())
     })
 }
 
@@ -274,19 +263,16 @@ pub(crate) fn set_health(
     health: u32,
     mut out: Float64Array,
 ) -> Result<(), Code> {
-    guard(|| {
-        let health = match health {
-            0 => Health::Up,
-            1 => Health::Draining,
-            2 => Health::Down,
-            3 => Health::Removed,
-            _ => return Err(invalid("health is 0 up, 1 draining, 2 down or 3 removed")),
-        };
-        handle.call(room(&mut out)?, |state, _| {
-            let State { core, settled, .. } = state;
-            core.set_health(time(now), WorkerId(worker), health, settled)
-                .map_err(|e| refused(&e))
-        })
+    let health = match health {
+        0 => Health::Up,
+        1 => Health::Draining,
+        2 => Health::Down,
+        3 => Health::Removed,
+        _ => return Err(invalid("health is 0 up, 1 draining, 2 down or 3 removed")),
+    };
+    settling(handle, &mut out, |core, settled| {
+        core.set_health(time(now), WorkerId(worker), health, settled)
+            .map_err(|e| refused(&e))
     })
 }
 
@@ -299,12 +285,9 @@ pub(crate) fn end_session(
     session: String,
     mut out: Float64Array,
 ) -> Result<(), Code> {
-    guard(|| {
-        handle.call(room(&mut out)?, |state, _| {
-            let State { core, settled, .. } = state;
-            core.end_session(time(now), &tenant, &session, settled);
-            Ok(())
-        })
+    settling(handle, &mut out, |core, settled| {
+        core.end_session(time(now), &tenant, &session, settled);
+        Ok(())
     })
 }
 
@@ -355,19 +338,16 @@ pub(crate) fn provoke_panic(
     guard(|| handle.look(|_| panic!("provoked")))
 }
 
-fn on_turn(
+/// Calls the core under the lock and delivers what that has settled.
+fn settling<T>(
     handle: &External<Handle>,
-    now: f64,
-    reservation: f64,
     out: &mut Float64Array,
-    f: impl FnOnce(&mut warmpath_core::scheduler::Scheduler, Micros, ReservationId, &mut Vec<Settled>),
-) -> Result<(), Code> {
+    f: impl FnOnce(&mut Scheduler, &mut Vec<Settled>) -> Result<T, Code>,
+) -> Result<T, Code> {
     guard(|| {
-        let id = reservation_id(reservation)?;
         handle.call(room(out)?, |state, _| {
             let State { core, settled, .. } = state;
-            f(core, time(now), id, settled);
-            Ok(())
+            f(core, settled)
         })
     })
 }
