@@ -1,9 +1,11 @@
 import { once } from 'node:events'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { Worker } from 'node:worker_threads'
 import test, { type ExecutionContext } from 'ava'
 
 import { Scheduler, type SchedulerOptions } from '../src/index.js'
+import { collected } from './support/gc.js'
 import { crowdedTurn, settled } from './support/requests.js'
 
 const options: SchedulerOptions = {
@@ -53,6 +55,17 @@ function face(t: ExecutionContext, name: string, own = options): Scheduler {
   return scheduler
 }
 
+/** What the promise gives, or undefined when it takes too long. Keeps the process alive meanwhile. */
+async function inTime<T>(promise: Promise<T>): Promise<T | undefined> {
+  const stop = new AbortController()
+  const late = sleep(PATIENCE_MS, undefined, { signal: stop.signal }).catch(() => undefined)
+  try {
+    return await Promise.race([promise, late])
+  } finally {
+    stop.abort()
+  }
+}
+
 async function untilHeld(scheduler: Scheduler): Promise<void> {
   const end = Date.now() + PATIENCE_MS
   while (scheduler.status().holds === 0) {
@@ -61,19 +74,21 @@ async function untilHeld(scheduler: Scheduler): Promise<void> {
   }
 }
 
+const START = 1_700_000_000_000
+/** No timer fires in time to be of help. */
+const patient: SchedulerOptions = {
+  ...options,
+  admission: { policy: 'thunderagent', intervalMs: 60_000 },
+}
+
 /**
  * Three faces on one scheduler whose timers are a minute away: what `waiter` waits for can only come
  * from what `actor` does, and reach it only by being woken.
  */
 async function heldElsewhere(t: ExecutionContext, name: string) {
-  const start = 1_700_000_000_000
-  const own: SchedulerOptions = {
-    ...options,
-    admission: { policy: 'thunderagent', intervalMs: 60_000 },
-  }
-  const actor = await thread(t, name, own, start)
-  const waiter = await thread(t, name, own, start)
-  const here = face(t, name, { ...own, clock: () => start })
+  const actor = await thread(t, name, patient, START)
+  const waiter = await thread(t, name, patient, START)
+  const here = face(t, name, { ...patient, clock: () => START })
   t.deepEqual(await actor.ask('same'), { value: true })
   t.deepEqual(await actor.ask('submit', 'r1'), {
     value: { worker: 'a', url: 'http://a/v1/chat/completions', auth: 'Bearer key' },
@@ -101,6 +116,28 @@ test('a fleet that one thread takes away ends the wait of another', async (t) =>
   t.is(here.status().holds, 0)
 })
 
+test('a face that is forgotten with two held turns stays until both are settled', async (t) => {
+  const name = 'two held'
+  const actor = await thread(t, name, patient, START)
+  for (const session of ['r1', 'r2']) await actor.ask('submit', session)
+  const wait = await (async () => {
+    const scheduler = new Scheduler({ ...patient, clock: () => START }, name)
+    const abort = new AbortController()
+    const first = scheduler.submit(crowdedTurn('h1', { signal: abort.signal }))
+    const second = scheduler.submit(crowdedTurn('h2'))
+    abort.abort()
+    // Not kept, nor the error: what it knows of the stack would keep the scheduler.
+    const code = await first.catch((error) => error.code)
+    t.is(code, 'WARMPATH_ABORTED')
+    return { second }
+  })()
+  await collected(() => false, 10)
+  for (const session of ['r1', 'r2']) await actor.ask('complete', session)
+  const turn = await inTime(wait.second)
+  t.is(turn?.worker, 'a')
+  turn?.complete()
+})
+
 test('a worker that one thread adds takes turns of another', async (t) => {
   const name = 'one fleet'
   const other = await thread(t, name)
@@ -122,11 +159,9 @@ test('a thread that ends gives back what it had', async (t) => {
   const wait = here.submit(crowdedTurn('h1'))
   t.like(here.status(), { reservations: 3, holds: 1 })
   await other.end()
-  const deadline = setTimeout(() => here.close(), PATIENCE_MS)
-  const turn = await wait
-  clearTimeout(deadline)
-  t.is(turn.worker, 'a')
-  turn.complete()
+  const turn = await inTime(wait)
+  t.is(turn?.worker, 'a')
+  turn?.complete()
   t.is(here.status().reservations, 0)
 })
 

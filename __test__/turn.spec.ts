@@ -1,10 +1,9 @@
 import { getEventListeners } from 'node:events'
-import { setFlagsFromString } from 'node:v8'
-import { runInNewContext } from 'node:vm'
 import test from 'ava'
 import fc from 'fast-check'
 
 import { type Turn, WarmpathError } from '../src/index.js'
+import { collected } from './support/gc.js'
 import {
   CHAT,
   CHAT_STREAM,
@@ -18,18 +17,6 @@ import {
 } from './support/requests.js'
 
 const asked = { stream: true, stream_options: { include_usage: true } }
-
-setFlagsFromString('--expose-gc')
-const gc = runInNewContext('gc') as () => void
-
-/** Collects garbage until `done`, at most `times` times. */
-async function collected(done: () => boolean, times = 100): Promise<boolean> {
-  for (let at = 0; at < times && !done(); at += 1) {
-    gc()
-    await new Promise((resolve) => setTimeout(resolve, 20))
-  }
-  return done()
-}
 
 /** A logger that keeps the warnings. */
 function ears() {
