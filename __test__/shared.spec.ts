@@ -85,7 +85,11 @@ const patient: SchedulerOptions = {
  * Three faces on one scheduler whose timers are a minute away: what `waiter` waits for can only come
  * from what `actor` does, and reach it only by being woken.
  */
-async function heldElsewhere(t: ExecutionContext, name: string) {
+async function heldElsewhere(
+  t: ExecutionContext,
+  name: string,
+  second: 'submit' | 'submitSmall' = 'submit',
+) {
   const actor = await thread(t, name, patient, START)
   const waiter = await thread(t, name, patient, START)
   const here = face(t, name, { ...patient, clock: () => START })
@@ -93,7 +97,7 @@ async function heldElsewhere(t: ExecutionContext, name: string) {
   t.deepEqual(await actor.ask('submit', 'r1'), {
     value: { worker: 'a', url: 'http://a/v1/chat/completions', auth: 'Bearer key' },
   })
-  await actor.ask('submit', 'r2')
+  await actor.ask(second, 'r2')
   const wait = waiter.ask('submit', 'h1')
   await untilHeld(here)
   return { actor, waiter, here, wait }
@@ -107,6 +111,15 @@ test('room that one thread gives back lets the turn of another go', async (t) =>
   t.like(await wait, { value: { worker: 'a' } })
   await waiter.ask('complete', 'h1')
   t.is(here.status().reservations, 0)
+})
+
+test('a turn that one thread finds room for in time goes in another', async (t) => {
+  const { actor, here, wait } = await heldElsewhere(t, 'in time', 'submitSmall')
+  await actor.ask('complete', 'r1')
+  t.is(here.status().holds, 1, 'another turn is running still')
+  await actor.ask('pass', '60000')
+  t.like(await wait, { value: { worker: 'a' } })
+  t.is(here.status().reservations, 2)
 })
 
 test('a fleet that one thread takes away ends the wait of another', async (t) => {

@@ -4,8 +4,8 @@
  * With `clockStart` its clock stands still until it is told to `pass` some time.
  */
 import { parentPort, workerData } from 'node:worker_threads'
-import { Scheduler, type SchedulerOptions, type Turn } from '../../src/index.js'
-import { crowdedTurn } from './requests.js'
+import { Scheduler, type SchedulerOptions, type Turn, type TurnRequest } from '../../src/index.js'
+import { chat, crowdedTurn } from './requests.js'
 
 const { name, options, clockStart } = workerData as {
   name: string
@@ -17,12 +17,15 @@ const clock = clockStart === undefined ? {} : { clock: () => now }
 const scheduler = Scheduler.shared(name, { ...options, ...clock })
 const turns = new Map<string, Turn>()
 
+async function submit(session: string, request: TurnRequest) {
+  const turn = await scheduler.submit(request)
+  turns.set(session, turn)
+  return { worker: turn.worker, url: turn.url, auth: turn.init.headers.authorization }
+}
+
 const deeds: Record<string, (argument: string) => unknown> = {
-  submit: async (session) => {
-    const turn = await scheduler.submit(crowdedTurn(session))
-    turns.set(session, turn)
-    return { worker: turn.worker, url: turn.url, auth: turn.init.headers.authorization }
-  },
+  submit: (session) => submit(session, crowdedTurn(session)),
+  submitSmall: (session) => submit(session, chat(session, 'x'.repeat(2000))),
   complete: (session) => {
     turns.get(session)?.complete({ promptTokens: 850 })
     scheduler.endSession(session)
