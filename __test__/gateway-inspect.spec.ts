@@ -160,6 +160,30 @@ test('a stored response is asked of the worker that made it', async (t) => {
   t.is(typeof JSON.parse(unknown.body).error.message, 'string')
 })
 
+test('a stored response is not there for another tenant', async (t) => {
+  const { answer, request } = API['openai-responses']
+  const worker = await startWorker(t, (_req, res) => json(res, 200, answer))
+  const gateway = await gatewayOver(t, [worker])
+  const headers = { authorization: 'Bearer of-the-owner' }
+  await send(`${gateway.url}/v1/responses`, { headers, body: request })
+  const url = `${gateway.url}/v1/responses/${answer.id}`
+  for (const other of [{ authorization: 'Bearer of-another' }, {}]) {
+    for (const [method, rest] of [
+      ['GET', ''],
+      ['DELETE', ''],
+      ['GET', '/input_items'],
+      ['POST', '/cancel'],
+    ] as const) {
+      const refused = await send(url + rest, { method, headers: other })
+      t.is(refused.status, 404, method + rest)
+      t.is(JSON.parse(refused.body).error.code, 'WARMPATH_UNKNOWN_ID')
+    }
+  }
+  t.is(worker.received.length, 1)
+  t.is((await send(url, { headers })).status, 200)
+  t.is(worker.received.length, 2)
+})
+
 test('another path is 404, another method 405 with what is allowed', async (t) => {
   const worker = await startWorker(t, answering())
   const gateway = await gatewayOver(t, [worker])
