@@ -124,11 +124,33 @@ test('a request without ids gets the session its prompt belongs to', async (t) =
   using f = fleet()
   const messages = [{ role: 'user', content: 'x'.repeat(3000) }]
   const first = await f.scheduler.submit({ path: CHAT, body: { model: 'm', messages } })
-  t.regex(first.session, /^[0-9a-f]{16}$/)
+  t.regex(first.session, /^prompt-[0-9a-f]{16}$/)
+  t.is(first.receipt()?.session, first.session)
   first.complete()
   const next = [...messages, { role: 'assistant', content: 'y' }, { role: 'user', content: 'z' }]
   const second = await f.scheduler.submit({ path: CHAT, body: { model: 'm', messages: next } })
   t.is(second.session, first.session)
+  t.is(second.receipt()?.session, first.session)
+  second.complete()
+  t.is(f.scheduler.status().sessions, 1)
+  f.scheduler.endSession(first.session)
+  t.is(f.scheduler.status().sessions, 0)
+})
+
+test('the same prompt of two tenants is two sessions, whose names tell neither of the other', async (t) => {
+  using f = fleet()
+  const body = { model: 'm', messages: [{ role: 'user', content: 'x'.repeat(3000) }] }
+  const names = new Set<string>()
+  for (const key of ['a', 'b']) {
+    const headers = { authorization: `Bearer ${key}` }
+    const turn = await f.scheduler.submit({ path: CHAT, headers, body })
+    turn.complete()
+    names.add(turn.session)
+    t.is(turn.receipt()?.session, turn.session)
+  }
+  t.is(names.size, 2)
+  for (const name of names) f.scheduler.endSession(name)
+  t.is(f.scheduler.status().sessions, 2)
 })
 
 test('tenants keep sessions apart: by credential, or as the user says', async (t) => {
@@ -218,6 +240,31 @@ test('a stored response is found at its owner', async (t) => {
   t.is(owner?.headers({ authorization: 'Bearer client' }).authorization, 'Bearer key')
   t.is(f.scheduler.responseOwner('resp_2'), undefined)
   t.is(f.scheduler.responseOwner('resp_1', 'other'), undefined)
+})
+
+test('a stored response is fetched with the account that made it, while its worker is there', async (t) => {
+  using f = fleet({
+    workers: [{ id: 'a', url: 'http://a' }],
+    targets: {
+      one: { model: 'm1', credential: 'key-1' },
+      two: { model: 'm2', credential: 'key-2' },
+    },
+  })
+  for (const [target, id, key] of [
+    ['two', 'resp_2', 'key-2'],
+    ['one', 'resp_1', 'key-1'],
+  ] as const) {
+    const body = { model: target, input: 'x' }
+    const turn = await f.scheduler.submit({ path: '/v1/responses', body })
+    const answer = { id, object: 'response', status: 'completed', output: [] }
+    await turn.observe(Response.json(answer)).text()
+    const owner = f.scheduler.responseOwner(id)
+    t.like(owner, { worker: 'a', target, url: 'http://a' })
+    t.is(owner?.headers().authorization, `Bearer ${key}`)
+    t.is(turn.init.headers.authorization, `Bearer ${key}`)
+  }
+  f.scheduler.removeWorker('a')
+  for (const id of ['resp_1', 'resp_2']) t.is(f.scheduler.responseOwner(id), undefined)
 })
 
 test('receipts are found by id while they are kept', async (t) => {

@@ -26,7 +26,7 @@ export interface Placement {
   /** Estimated. */
   readonly promptTokens: number
   readonly predictedCachedTokens: number
-  /** The core's own key of a session that the request did not name, as 16 hex digits. */
+  /** The core's own name of a session that the request did not name, as receipts show it. */
   readonly derivedSession: string | undefined
 }
 
@@ -288,7 +288,7 @@ export class Link {
       receipt: out[OUT.receipt] ?? 0,
       promptTokens: out[OUT.promptTokens] ?? 0,
       predictedCachedTokens: out[OUT.predicted] ?? 0,
-      derivedSession: high === 0 && low === 0 ? undefined : hex(high) + hex(low),
+      derivedSession: high === 0 && low === 0 ? undefined : `prompt-${hex(high)}${hex(low)}`,
     }
   }
 

@@ -63,7 +63,7 @@ const abandoned = new FinalizationRegistry<Remains>(({ reservation, logger }) =>
 export class Turn {
   /** Unique among the turns of a scheduler. */
   readonly id: string
-  /** The session named by the request, or the key the core derived from the prompt. */
+  /** The session named by the request, or the name that the core gave it: `prompt-` and a key. */
   readonly session: string
   readonly parent?: string
   /** Estimate. */
