@@ -3,7 +3,7 @@
  * side sees, and that nothing stays behind.
  */
 import test, { type ExecutionContext } from 'ava'
-import { type Gateway, gatewayOver, until } from './gateway-support.js'
+import { type Gateway, gatewayOver, openGateway, until } from './gateway-support.js'
 import { finish, open, send, start } from './support/http-client.js'
 import { answering, type Handler, json, startWorker } from './support/http-worker.js'
 import { API, API_NAMES } from './support/wire-apis.js'
@@ -237,3 +237,50 @@ test('a client that stops reading for too long is let go', async (t) => {
   await until(t, 'the worker is let go', () => worker.closed === 1)
   await until(t, 'the reservation ends', () => gateway.scheduler.status().reservations === 0)
 })
+
+const call = { id: 'call_1', type: 'function', function: { name: 'f', arguments: '{}' } }
+const asking = { role: 'assistant', content: null, tool_calls: [call] }
+const withResult = [
+  ...request.messages,
+  asking,
+  { role: 'tool', tool_call_id: call.id, content: 'done' },
+]
+
+const REFUSALS: [string, Handler, number][] = [
+  ['declines', (_req, res) => json(res, 503, { error: 'full' }), 503],
+  ['breaks off', dropping, 502],
+]
+
+for (const [what, refusal, status] of REFUSALS) {
+  test(`a tool result whose target ${what} goes to no other; a turn without one does`, async (t) => {
+    const message = { choices: [{ index: 0, message: asking, finish_reason: 'tool_calls' }] }
+    const one = await startWorker(t, (_req, res) => json(res, 200, message))
+    const two = await startWorker(t, answering())
+    const gateway = await openGateway(t, {
+      scheduler: {
+        workers: [
+          { id: 'w1', url: one.url },
+          { id: 'w2', url: two.url },
+        ],
+        targets: { one: { workers: ['w1'] }, two: { workers: ['w2'] } },
+        aliases: { m: ['one', 'two'] },
+      },
+    })
+    const url = gateway.url + path
+    const headers = { 'x-session-id': 's' }
+    const first = await send(url, { headers, body: request })
+    t.is(first.headers['x-warmpath-target'], 'one')
+
+    one.handler = refusal
+    const locked = await send(url, { headers, body: { ...request, messages: withResult } })
+    t.is(locked.status, status)
+    t.is(locked.headers['x-warmpath-target'], 'one')
+    t.deepEqual([one.received.length, two.received.length], [2, 0])
+    t.is(gateway.scheduler.status().reservations, 0)
+
+    const free = await send(url, { headers: { 'x-session-id': 'other' }, body: request })
+    t.is(free.status, 200)
+    t.is(free.headers['x-warmpath-target'], 'two')
+    t.deepEqual([one.received.length, two.received.length], [3, 1])
+  })
+}
