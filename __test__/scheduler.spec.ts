@@ -153,6 +153,20 @@ test('the same prompt of two tenants is two sessions, whose names tell neither o
   t.is(f.scheduler.status().sessions, 2)
 })
 
+test('session and parent of the call stand in for what the request says, each by itself', async (t) => {
+  using f = fleet()
+  const of = async (extra: { session?: string; parent?: string }) => {
+    const turn = await f.scheduler.submit({ ...chat('s'), ...extra })
+    return [turn.session, turn.parent]
+  }
+  t.deepEqual(await of({}), ['s', undefined])
+  t.deepEqual(await of({ session: 'own' }), ['own', undefined])
+  t.deepEqual(await of({ parent: 'p' }), ['s', 'p'])
+  t.deepEqual(await of({ session: 'own', parent: 'p' }), ['own', 'p'])
+  t.deepEqual(await of({ session: 'own', parent: 'own' }), ['own', undefined])
+  t.deepEqual(await of({ parent: 's' }), ['s', undefined])
+})
+
 test('tenants keep sessions apart: by credential, or as the user says', async (t) => {
   using f = fleet()
   const of = (key: string) => f.scheduler.tenantOf({ authorization: `Bearer ${key}` })

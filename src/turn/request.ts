@@ -195,10 +195,12 @@ function identityOf(
   body: Record<string, unknown> | undefined,
 ): Identity {
   const found = identify(headers, body)
-  if (request.session === undefined) return found
+  const parent = request.parent === undefined ? undefined : id(request.parent, 'parent')
+  if (request.session === undefined) {
+    return parent === undefined || parent === found.session ? found : { ...found, parent }
+  }
   const session = id(request.session, 'session')
   const { final, compaction } = found
-  const parent = request.parent === undefined ? undefined : id(request.parent, 'parent')
   const known = parent === undefined || parent === session ? {} : { parent }
   return { session, final, compaction, source: 'request', ...known }
 }
