@@ -233,13 +233,24 @@ export class Turn {
     const asks = this.#asksUsage()
     if (raw !== undefined && !renamed && !asks) return raw as string | Uint8Array<ArrayBuffer>
     const sent = renamed ? dialect.withModel(body, this.model) : body
-    return JSON.stringify(asks ? askForUsage(sent) : sent)
+    return jsonOf(asks ? askForUsage(sent) : sent)
   }
 
   /** Chat streams tell their usage on request only. */
   #asksUsage(): boolean {
     const { dialect, facts } = this.#plan.read
     return dialect.name === 'openai-chat' && facts?.stream === true && !facts.usageAsked
+  }
+}
+
+/** A program's own objects may refuse to be written, for instance in a `toJSON`. */
+function jsonOf(body: object): string {
+  try {
+    return JSON.stringify(body)
+  } catch (cause) {
+    throw new WarmpathError('WARMPATH_INVALID_BODY', 'the body cannot be written as JSON', {
+      cause,
+    })
   }
 }
 

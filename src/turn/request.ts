@@ -17,6 +17,7 @@ import {
   identify,
   readHeaders,
 } from '../identity/index.js'
+import { checkNesting } from './nesting.js'
 
 /** One model request of a session. */
 export interface TurnRequest {
@@ -123,6 +124,7 @@ function bodyOf(
   if (typeof body !== 'object' || body === null || Array.isArray(body)) {
     throw new WarmpathError('WARMPATH_INVALID_BODY', 'the body must be a JSON object')
   }
+  checkNesting(body)
   return body as Record<string, unknown>
 }
 

@@ -1,0 +1,175 @@
+/** Bodies made to cost a router more than they cost their sender. */
+import { gzipSync } from 'node:zlib'
+import test from 'ava'
+
+import { dialectOf, WarmpathError } from '../src/index.js'
+import { MAX_NESTING } from '../src/turn/nesting.js'
+import { CHAT, fleet } from './support/requests.js'
+
+const PATHS = [CHAT, '/v1/responses', '/v1/messages']
+
+/** A body with its content, under any of the names, `levels` deep as a whole. */
+function nested(levels: number, open = '[', close = ']'): string {
+  const inside = levels - 3
+  const content = open.repeat(inside) + close.repeat(inside)
+  const item = `{"role":"user","content":${content}}`
+  return `{"model":"m","messages":[${item}],"input":[${item}]}`
+}
+
+for (const path of PATHS) {
+  test(`deep bodies are refused at once, others are sent on: ${path}`, async (t) => {
+    using f = fleet({ targets: { m: { model: 'other' } } })
+    const turn = await f.scheduler.submit({ path, raw: nested(MAX_NESTING) })
+    t.regex(String(turn.init.body), /"model":"other"/)
+    turn.complete()
+    for (const raw of [nested(MAX_NESTING + 1), nested(100_000), nested(99_999, '{"a":[', ']}')]) {
+      await t.throwsAsync(f.scheduler.submit({ path, raw }), {
+        code: 'WARMPATH_INVALID_BODY',
+        message: `the body is nested deeper than ${MAX_NESTING} levels`,
+      })
+      t.throws(() => f.scheduler.candidates({ path, raw }), { code: 'WARMPATH_INVALID_BODY' })
+    }
+    t.is(f.left(), 0)
+  })
+}
+
+test('thousands of deep messages in a small body cost no more than reading them', async (t) => {
+  using f = fleet()
+  const content = '['.repeat(3000) + ']'.repeat(3000)
+  const messages = Array(1000).fill(`{"role":"user","content":${content}}`).join()
+  const text = `{"model":"m","messages":[${messages}]}`
+  const raw = gzipSync(text)
+  const before = process.cpuUsage()
+  JSON.parse(text)
+  const parsing = process.cpuUsage(before).user
+  const start = process.cpuUsage()
+  const headers = { 'content-encoding': 'gzip' }
+  const request = { path: CHAT, raw, headers }
+  await t.throwsAsync(f.scheduler.submit(request), { code: 'WARMPATH_INVALID_BODY' })
+  const submitting = process.cpuUsage(start).user
+  // Writing these messages again costs over twenty times what parsing them does.
+  t.true(submitting < 10 * parsing + 200_000, `${submitting} µs, parsing takes ${parsing}`)
+})
+
+const itself: { model: string; messages: unknown[] } = { model: 'm', messages: [] }
+itself.messages.push(itself, [itself, itself])
+const unreadable: [string, object][] = [
+  ['an object that contains itself', itself],
+  ['a BigInt', { model: 'm', messages: [], seed: 1n }],
+  ['a BigInt in a message', { model: 'm', messages: [{ role: 'user', content: [5n] }] }],
+  [
+    'a member that throws',
+    {
+      model: 'm',
+      get messages() {
+        throw new RangeError('mine')
+      },
+    },
+  ],
+]
+
+for (const [what, body] of unreadable) {
+  test(`a program's body is refused, and nothing is taken: ${what}`, async (t) => {
+    using f = fleet()
+    for (const path of PATHS) {
+      const error = await t.throwsAsync(f.scheduler.submit({ path, body }))
+      t.true(WarmpathError.is(error) && error.code === 'WARMPATH_INVALID_BODY')
+    }
+    t.is(f.left(), 0)
+  })
+}
+
+test('an object that refuses to be written is told as such, and its turn can still end', async (t) => {
+  using f = fleet()
+  const toJSON = () => {
+    throw new RangeError('mine')
+  }
+  const turn = await f.scheduler.submit({ path: CHAT, body: { model: 'm', messages: [], toJSON } })
+  t.throws(() => turn.init, { code: 'WARMPATH_INVALID_BODY' })
+  turn.fail()
+  t.is(f.left(), 0)
+})
+
+/** Bodies whose parts are many; what grows is their number. */
+const wide: [string, string, (n: number) => unknown][] = [
+  ['messages', CHAT, (n) => ({ messages: Array(n).fill({ role: 'user', content: 'x' }) })],
+  [
+    'tool results',
+    CHAT,
+    (n) => ({
+      messages: Array.from({ length: n }, (_, i) => ({
+        role: 'tool',
+        tool_call_id: `c${i}`,
+        content: '',
+      })),
+    }),
+  ],
+  [
+    'marked parts',
+    '/v1/messages',
+    (n) => ({
+      messages: [
+        {
+          role: 'user',
+          content: Array(n).fill({ type: 'text', text: 'é', cache_control: { type: 'ephemeral' } }),
+        },
+      ],
+    }),
+  ],
+  [
+    'results and calls of one message',
+    '/v1/messages',
+    (n) => ({
+      messages: [
+        {
+          role: 'assistant',
+          content: Array.from({ length: n }, (_, i) => ({ type: 'tool_use', id: `c${i}` })),
+        },
+        {
+          role: 'user',
+          content: Array.from({ length: n }, (_, i) => ({
+            type: 'tool_result',
+            tool_use_id: `c${i}`,
+          })),
+        },
+      ],
+    }),
+  ],
+  [
+    'sealed items',
+    '/v1/responses',
+    (n) => ({
+      input: Array.from({ length: n }, (_, i) => [
+        { type: 'reasoning', encrypted_content: `${i}` },
+        { type: 'function_call', call_id: `c${i}` },
+        { type: 'function_call_output', call_id: `c${i}`, output: 'x' },
+      ]).flat(),
+    }),
+  ],
+  [
+    'references',
+    '/v1/responses',
+    (n) => ({
+      input: Array.from({ length: n }, (_, i) => ({ type: 'item_reference', id: `i${i}` })),
+    }),
+  ],
+  ['tools', CHAT, (n) => ({ tools: Array(n).fill({ type: 'function', function: { name: 'f' } }) })],
+]
+
+for (const [what, path, make] of wide) {
+  test.serial(`reading is linear in the number of ${what}`, (t) => {
+    const cost = (n: number) => {
+      const body = make(n) as Record<string, unknown>
+      const times = [0, 1, 2].map(() => {
+        const start = process.cpuUsage()
+        dialectOf(path)?.read(body)
+        return process.cpuUsage(start).user
+      })
+      return Math.min(...times)
+    }
+    cost(1000)
+    const [small, large] = [cost(2000), cost(32_000)]
+    // 16 times as many cost 256 times as much where each is compared with all others.
+    t.true(large < 80 * Math.max(small, 500), `${small} µs, then ${large} µs`)
+  })
+}
