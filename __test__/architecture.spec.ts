@@ -14,12 +14,13 @@ const BELOW_A_TURN = 'clock config dialects errors forward identity link native 
 /** Rooms of src/ and the rooms that each may import. A file directly in src/ is a room of its own. */
 const ROOMS: Record<string, readonly string[]> = {
   errors: [],
+  argument: ['errors'],
   clock: [],
   identity: [],
   telemetry: [],
-  dialects: ['errors'],
+  dialects: ['argument', 'errors'],
   config: ['errors', 'identity', 'dialects'],
-  forward: ['identity', 'config'],
+  forward: ['argument', 'identity', 'config'],
   native: ['errors'],
   simulation: ['native'],
   link: ['clock', 'config', 'dialects', 'errors', 'native'],

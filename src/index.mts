@@ -5,6 +5,7 @@
 export {
   type AddedWorker,
   type AdmissionOptions,
+  type AnswerFacts,
   type CacheOptions,
   type Candidate,
   type CostRow,

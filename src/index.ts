@@ -38,4 +38,4 @@ export type {
   HoldMessage,
 } from './telemetry/index.js'
 export type { Hold, TurnRequest } from './turn/request.js'
-export type { Turn, TurnInit } from './turn.js'
+export type { AnswerFacts, Turn, TurnInit } from './turn.js'

@@ -6,7 +6,8 @@
  * A turn that must wait is a promise that settles exactly once: by the core, by the abort signal or
  * by `close`. Nothing here keeps a process alive.
  */
-import { systemClock } from './clock.js'
+import { checkString } from './argument.js'
+import { type Clock, steadyClock, systemClock } from './clock.js'
 import {
   ADDED_WORKER_FIELDS,
   addedTargets,
@@ -36,7 +37,7 @@ import type { KnownTarget, KnownWorker } from './link/topology.js'
 import { Link, type Placement } from './link.js'
 import { Health, native } from './native.js'
 import { published } from './telemetry/index.js'
-import { checkRequest, checkString } from './turn/check.js'
+import { checkRequest } from './turn/check.js'
 import { abortError, waitForGo } from './turn/hold.js'
 import {
   type ReadRequest,
@@ -69,6 +70,7 @@ const shared = new Map<string, Scheduler>()
 
 export class Scheduler {
   readonly #config: ResolvedConfig
+  readonly #clock: Clock
   readonly #catalog: Catalog
   readonly #link: Link
   readonly #rules: RequestRules
@@ -85,13 +87,18 @@ export class Scheduler {
     this.#sharedName = sharedName
     const { bodyBytes } = config.settings.limits
     this.#rules = { bodyBytes, ...(config.tenant && { tenant: config.tenant }) }
+    const { clock, logger } = config
+    this.#clock =
+      clock === undefined
+        ? systemClock
+        : steadyClock(clock, (cause) => logger?.error({ cause }, 'the clock fails: no time passes'))
     const text = nativeOptions(config)
     this.#link = new Link(
       (wake) =>
         sharedName === undefined
           ? native.openScheduler(text, wake)
           : native.sharedScheduler(sharedName, text, wake),
-      config.clock ?? systemClock,
+      this.#clock,
       bodyBytes,
     )
     this.#checkTargets()
@@ -273,7 +280,7 @@ export class Scheduler {
     const plan = {
       link: this.#link,
       reservation,
-      clock: this.#config.clock ?? systemClock,
+      clock: this.#clock,
       retryAfterSeconds: Math.ceil(this.#config.settings.admission.intervalMs / 1000),
       signal,
       onHold,

@@ -16,7 +16,7 @@ import { askForUsage, requestHeaders, UsageChunkFilter, upstreamUrl } from './fo
 import type { Receipt } from './link/report.js'
 import { receiptOf } from './link/report.js'
 import type { KnownTarget, KnownWorker } from './link/topology.js'
-import type { Link, Placement } from './link.js'
+import type { Completion, Link, Placement } from './link.js'
 import { checkResponse } from './turn/check.js'
 import { observeResponse } from './turn/observe.js'
 import type { ReadRequest } from './turn/request.js'
@@ -29,6 +29,19 @@ export interface TurnInit {
   /** Absent when the turn was submitted without a body. */
   body?: string | Uint8Array<ArrayBuffer>
   signal?: AbortSignal
+}
+
+/** What an answer means for the turns that follow it. */
+export interface AnswerFacts {
+  /** Ids of the tool calls it asks for: their results go back to the target that made them. */
+  toolCalls?: readonly string[]
+  /** What its maker now keeps: `response:ID`, `conversation:ID`, `item:ID`, `file:ID`. */
+  state?: readonly string[]
+  /**
+   * Whether the model has ended its turn and waits for no tool. Default: whether `toolCalls` is
+   * empty; unknown when that is not given.
+   */
+  finished?: boolean
 }
 
 /** What a turn is made from; of no use outside this library. */
@@ -48,6 +61,9 @@ export interface TurnPlan {
 export type Route = Pick<Placement, 'target' | 'rank' | 'receipt' | 'predictedCachedTokens'> & {
   readonly worker: number
 }
+
+/** Of one answer; the rest of them is not remembered. */
+const MAX_IDS = 1024
 
 interface Remains {
   readonly reservation: Reservation
@@ -185,9 +201,12 @@ export class Turn {
     this.#reservation.firstToken()
   }
 
-  /** The answer is complete; for those who do not use `observe`. */
-  complete(usage?: Usage): void {
-    this.#reservation.complete(usage === undefined ? {} : { usage })
+  /**
+   * The answer is complete; for those who do not use `observe`, which finds all of this out by
+   * itself. What is left out, or is no such value, counts as unknown.
+   */
+  complete(usage?: Usage, answer?: AnswerFacts): void {
+    this.#reservation.complete(completionOf(usage, answer))
   }
 
   /** The upstream failed. `reason`, when it is an AbortError, says that the client went away. */
@@ -241,6 +260,23 @@ export class Turn {
     const { dialect, facts } = this.#plan.read
     return dialect.name === 'openai-chat' && facts?.stream === true && !facts.usageAsked
   }
+}
+
+/** Only what is well formed: the figures of an answer may come from anywhere. */
+function completionOf(usage: Usage | undefined, answer: AnswerFacts | undefined): Completion {
+  const toolCalls: unknown = answer?.toolCalls
+  const finished = answer?.finished ?? (Array.isArray(toolCalls) ? toolCalls.length === 0 : null)
+  return {
+    ...(typeof usage === 'object' && usage !== null ? { usage } : {}),
+    ...(typeof finished === 'boolean' ? { finished } : {}),
+    toolCalls: idsOf(toolCalls),
+    state: idsOf(answer?.state),
+  }
+}
+
+function idsOf(value: unknown): string[] {
+  if (!Array.isArray(value)) return []
+  return value.filter((id) => typeof id === 'string' && id !== '').slice(0, MAX_IDS)
 }
 
 /** A program's own objects may refuse to be written, for instance in a `toJSON`. */

@@ -140,6 +140,23 @@ function hooks(given: Fields): Pick<ResolvedConfig, 'tenant' | 'clock' | 'logger
       tenant: identity.tenant as NonNullable<ResolvedConfig['tenant']>,
     }),
     ...(given.clock !== undefined && { clock: given.clock as () => number }),
-    ...(given.logger !== undefined && { logger: given.logger as Logger }),
+    ...(given.logger !== undefined && { logger: quiet(given.logger as Logger) }),
+  }
+}
+
+/** A logger that fails costs its line, and never a turn. */
+function quiet(logger: Logger): Logger {
+  const write = (level: keyof Logger) => (about: object, message: string) => {
+    try {
+      logger[level](about, message)
+    } catch {
+      // There is nobody left to tell.
+    }
+  }
+  return {
+    debug: write('debug'),
+    info: write('info'),
+    warn: write('warn'),
+    error: write('error'),
   }
 }

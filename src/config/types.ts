@@ -127,8 +127,11 @@ export interface SchedulerOptions {
   limits?: LimitOptions
   /** Seed of every tie and draw: same seed and same calls, same decisions. Default 0. */
   seed?: number
-  /** Milliseconds since the Unix epoch, fractions welcome. Default: the system's. */
+  /**
+   * Milliseconds since the Unix epoch, fractions welcome. Default: the system's. A reading that
+   * throws or is no number counts as no time passed.
+   */
   clock?: () => number
-  /** Silent when absent. */
+  /** Silent when absent. What it throws is ignored. */
   logger?: Logger
 }

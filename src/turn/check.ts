@@ -1,7 +1,7 @@
 /**
  * Is what a caller passes of the type that the library says?
  *
- * A table of fields for `TurnRequest` and small checks for single arguments. All throw
+ * A table of fields for `TurnRequest`, and a check of answers. Both throw
  * INVALID_ARGUMENT with the name of the field and what is allowed there, and run before anything
  * is reserved. What the values mean is looked at elsewhere. Nothing of a value is repeated: a body
  * or a header in the wrong place may hold a secret. Cost: a type test a field, whatever its size.
@@ -10,7 +10,7 @@
  * what is used of it.
  */
 import { types } from 'node:util'
-import { WarmpathError } from '../errors.js'
+import { isString, refuseArgument } from '../argument.js'
 import type { TurnRequest } from './request.js'
 
 type Allowed = readonly [fits: (value: unknown) => boolean, allowed: string]
@@ -39,28 +39,19 @@ const NAMES = Object.keys(FIELDS) as (keyof TurnRequest)[]
 
 /** Throws INVALID_ARGUMENT unless every field that is given has its type. */
 export function checkRequest(request: unknown): asserts request is TurnRequest {
-  if (!isObject(request)) refuse('the request', 'an object')
+  if (!isObject(request)) refuseArgument('the request', 'an object')
   for (const name of NAMES) {
     const value = request[name]
     const [fits, allowed] = FIELDS[name]
-    if ((value !== undefined || name === 'path') && !fits(value)) refuse(name, allowed)
+    if ((value !== undefined || name === 'path') && !fits(value)) refuseArgument(name, allowed)
   }
-}
-
-/** Throws INVALID_ARGUMENT unless `value` is a string. */
-export function checkString(value: unknown, name: string): asserts value is string {
-  if (!isString(value)) refuse(name, 'a string')
 }
 
 /** Throws INVALID_ARGUMENT unless `value` can be read like a Response of any implementation. */
 export function checkResponse(value: unknown): asserts value is Response {
   if (!isObject(value) || typeof value.status !== 'number' || !isObject(value.headers)) {
-    refuse('the answer', 'a Response')
+    refuseArgument('the answer', 'a Response')
   }
-}
-
-function isString(value: unknown): value is string {
-  return typeof value === 'string'
 }
 
 function isObject(value: unknown): value is Record<string, unknown> {
@@ -74,10 +65,4 @@ function isSignal(value: unknown): boolean {
     typeof value.addEventListener === 'function' &&
     typeof value.removeEventListener === 'function'
   )
-}
-
-function refuse(name: string, allowed: string): never {
-  throw new WarmpathError('WARMPATH_INVALID_ARGUMENT', `${name} must be ${allowed}`, {
-    detail: { field: name },
-  })
 }

@@ -58,34 +58,42 @@ export class Reservation {
   }
 
   complete(completion: Completion): void {
-    if (!this.#end('completed')) return
-    this.#link.complete(this.id, completion)
+    this.#end('completed', () => this.#link.complete(this.id, completion))
   }
 
   /** The client went away. */
   cancel(): void {
-    if (this.#end('cancelled')) this.#link.cancel(this.id)
+    this.#end('cancelled', () => this.#link.cancel(this.id))
   }
 
   /** The upstream failed, unless the client's abort is what made it fail. */
   fail(): void {
     if (this.aborted) this.cancel()
-    else if (this.#end('failed')) this.#link.cancel(this.id)
+    else this.#end('failed', () => this.#link.cancel(this.id))
   }
 
   /** Nobody will use it. */
   drop(): void {
-    if (this.#phase === 'observing') return
-    if (this.#end('dropped')) this.#link.cancel(this.id)
+    if (this.#phase !== 'observing') this.#end('dropped', () => this.#link.cancel(this.id))
   }
 
-  #end(outcome: string): boolean {
-    if (this.#phase === 'ended') return false
+  /**
+   * `tell` may run what waits for the room, which may call back: the phase changes first. When it
+   * throws, the end may not have reached the core, so the reservation can be ended again.
+   */
+  #end(outcome: string, tell: () => void): void {
+    const before = this.#phase
+    if (before === 'ended') return
     this.#phase = 'ended'
+    published.end(this.id, outcome)
+    try {
+      tell()
+    } catch (error) {
+      this.#phase = before
+      throw error
+    }
     this.#stop = undefined
     this.#signal?.removeEventListener('abort', this.#onAbort)
-    published.end(this.id, outcome)
-    return true
   }
 
   #abort(): void {
