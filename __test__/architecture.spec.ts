@@ -7,9 +7,8 @@ import test from 'ava'
 
 const root = join(__dirname, '..')
 
-const BELOW_A_TURN = 'clock config dialects errors forward identity link native telemetry'.split(
-  ' ',
-)
+const BELOW_A_TURN =
+  'argument clock config dialects errors forward identity link native telemetry'.split(' ')
 
 /** Rooms of src/ and the rooms that each may import. A file directly in src/ is a room of its own. */
 const ROOMS: Record<string, readonly string[]> = {

@@ -173,6 +173,7 @@ export class Scheduler {
 
   /** The record of a decision; undefined when it has been overwritten or never was. */
   receipt(id: string): Receipt | undefined {
+    checkString(id, 'id')
     return receiptOf(this.#link, id)
   }
 
@@ -204,6 +205,7 @@ export class Scheduler {
    * Throws UNKNOWN_MODEL, UNSUPPORTED_PATH, NO_WORKER.
    */
   destination(model?: string, dialect?: DialectName): Destination {
+    if (model !== undefined) checkString(model, 'model')
     const topology = this.#link.fresh()
     const up = this.status().workers.filter((worker) => worker.health === 'up')
     for (const name of this.#catalog.servingAny(model, dialect)) {
@@ -357,6 +359,7 @@ export class Scheduler {
   }
 
   #setHealth(id: string, health: keyof typeof Health): void {
+    checkString(id, 'id')
     const { index } = this.#link.fresh().workerById(id)
     this.#link.call((handle, now, out) => native.setHealth(handle, now, index, Health[health], out))
     this.#config.logger?.info({ worker: id, health }, 'worker health set')

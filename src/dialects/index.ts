@@ -4,6 +4,7 @@
  * A path counts by its end, so that a gateway may mount the APIs under any prefix. Only what asks a
  * model for a turn is here; counting tokens, batches, models and stored answers are not turns.
  */
+import { checkString } from '../argument.js'
 import { anthropicMessages } from './anthropic-messages.js'
 import { openaiChat } from './openai-chat.js'
 import { openaiResponses } from './openai-responses.js'
@@ -17,8 +18,9 @@ const PATHS: readonly (readonly [RegExp, Dialect])[] = [
   [/(?:^|\/v\d+|\/anthropic)\/messages$/, anthropicMessages],
 ]
 
-/** The dialect of a request's path or URL; undefined if it asks for no turn. */
+/** The dialect of a request's path or URL; undefined if it asks for no turn. Throws INVALID_ARGUMENT. */
 function dialectOf(path: string): Dialect | undefined {
+  checkString(path, 'path')
   const end = path.search(/[?#]/)
   const bare = (end === -1 ? path : path.slice(0, end)).replace(/\/+$/, '')
   return PATHS.find(([pattern]) => pattern.test(bare))?.[1]

@@ -11,6 +11,7 @@
  *
  * Cost: linear in the headers of one message. Trusts that names in a HeaderMap are lower case.
  */
+import { isString, refuseArgument } from '../argument.js'
 import type { Auth } from '../config/index.js'
 import type { HeaderMap } from '../identity/index.js'
 
@@ -73,9 +74,9 @@ export function requestHeaders(plan: HeaderPlan): Record<string, string> {
   return Object.assign(headers, plan.worker)
 }
 
-/** Headers of an upstream answer that a gateway may send on, in order, repeats kept. */
+/** Headers of an upstream answer that a gateway may send on, in order, repeats kept. Throws INVALID_ARGUMENT. */
 export function responseHeaders(headers: Iterable<readonly [string, string]>): [string, string][] {
-  const all = Array.from(headers, ([name, value]): [string, string] => [name.toLowerCase(), value])
+  const all = pairsOf(headers)
   const listed = new Set(
     all
       .filter(([name]) => name === 'connection')
@@ -84,6 +85,19 @@ export function responseHeaders(headers: Iterable<readonly [string, string]>): [
   return all.filter(
     ([name]) => !(HOP_BY_HOP.has(name) || RESPONSE_DROPPED.has(name) || listed.has(name)),
   )
+}
+
+/** Lower-case names. Throws INVALID_ARGUMENT. */
+function pairsOf(headers: unknown): [string, string][] {
+  const allowed = 'the headers of an answer: pairs of name and value'
+  const isIterable = typeof headers === 'object' && headers !== null && Symbol.iterator in headers
+  if (!isIterable) refuseArgument('headers', allowed)
+  return Array.from(headers as Iterable<unknown>, (pair) => {
+    const [name, value]: unknown[] = Array.isArray(pair) ? pair : []
+    return isString(name) && isString(value)
+      ? [name.toLowerCase(), value]
+      : refuseArgument('headers', allowed)
+  })
 }
 
 function isPassed(name: string, extra: readonly string[]): boolean {

@@ -5,12 +5,18 @@
  * what is asked, so only that is sent on, with the query. A base may carry a prefix of its own, and
  * people write the version segment in it or leave it out; both mean the same address.
  */
+import { checkString } from '../argument.js'
 
 const TURN = /(?:^|\/)(chat\/completions|responses(?:\/compact)?|messages)\/*(\?[^#]*)?(?:#.*)?$/
 const VERSIONED = /\/v\d+$/
 
-/** `base` without a trailing slash. Paths that ask for no turn are appended as they are. */
+/**
+ * `base` without a trailing slash. Paths that ask for no turn are appended as they are. Throws
+ * INVALID_ARGUMENT.
+ */
 export function upstreamUrl(base: string, path: string): string {
+  checkString(base, 'base')
+  checkString(path, 'path')
   const versioned = VERSIONED.test(base)
   const turn = TURN.exec(path)
   if (turn !== null) return `${base}${versioned ? '' : '/v1'}/${turn[1]}${turn[2] ?? ''}`

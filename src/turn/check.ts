@@ -1,10 +1,9 @@
 /**
  * Is what a caller passes of the type that the library says?
  *
- * A table of fields for `TurnRequest`, and a check of answers. Both throw
- * INVALID_ARGUMENT with the name of the field and what is allowed there, and run before anything
- * is reserved. What the values mean is looked at elsewhere. Nothing of a value is repeated: a body
- * or a header in the wrong place may hold a secret. Cost: a type test a field, whatever its size.
+ * A table of fields for `TurnRequest`, and a check of answers. Both throw INVALID_ARGUMENT with the
+ * name of the field and what is allowed there, and run before anything is reserved. What the values
+ * mean is looked at elsewhere. Cost: a type test a field, whatever its size.
  *
  * Array types are asked of node:util, which also knows arrays of other realms. A signal counts by
  * what is used of it.
