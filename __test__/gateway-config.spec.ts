@@ -1,7 +1,9 @@
 /** What a configuration may say, what it means where it says nothing, and how it is refused. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { gzipSync } from 'node:zlib'
 import test from 'ava'
+import { resolve } from '../src/config/index.js'
 import { readConfig, settle } from '../src/gateway/config.js'
 import { startGateway } from '../src/gateway/index.js'
 import { openGateway } from './gateway-support.js'
@@ -91,8 +93,43 @@ test('the options of the scheduler are checked when it starts, by name', async (
   const config = readConfig({ scheduler: { workers: [{ url: 'ftp://x' }] } }, {})
   await t.throwsAsync(startGateway(config), {
     code: 'WARMPATH_CONFIG',
-    message: /workers\[0\]\.url/,
+    message: /^scheduler\.workers\[0\]\.url: must be an absolute/,
   })
+})
+
+for (const [wrong, message] of [
+  [{ workers: [{ url: 'http://x' }], wrokers: 1 }, /^scheduler\.wrokers: unknown field/],
+  [{ workers: [] }, /^scheduler\.workers: needs at least one worker/],
+  [{ workers: [{ url: 'http://x' }], limits: 5 }, /^scheduler\.limits must be an object/],
+  [
+    { workers: [{ url: 'http://x' }], limits: { bodyBytes: 5 } },
+    /^scheduler\.limits\.bodyBytes must be left out: it is the limits\.bodyBytes of the gateway$/,
+  ],
+] as [object, RegExp][]) {
+  test(`the scheduler's options are named as the file has them: ${message}`, async (t) => {
+    await t.throwsAsync(startGateway({ scheduler: wrong, port: 0 }), {
+      code: 'WARMPATH_CONFIG',
+      message,
+    })
+  })
+}
+
+test('a body has one limit, as sent and after decompression', async (t) => {
+  const gateway = await startGateway({ scheduler, port: 0, limits: { bodyBytes: 2000 } })
+  t.teardown(() => gateway.close())
+  const text = JSON.stringify({ model: 'm', messages: [], pad: 'x'.repeat(2000) })
+  for (const [body, encoding] of [
+    [text, 'identity'],
+    [gzipSync(text), 'gzip'],
+  ] as const) {
+    const headers = { 'content-encoding': encoding }
+    const path = `${gateway.url}/v1/chat/completions`
+    const answer = await fetch(path, { method: 'POST', headers, body })
+    t.is(answer.status, 413)
+    const { error } = (await answer.json()) as { error: { message: string } }
+    t.is(error.message, 'the body is larger than limits.bodyBytes (2000)')
+  }
+  t.is(resolve(scheduler).settings.limits.bodyBytes, settle({ scheduler }).limits.bodyBytes)
 })
 
 test('env:NAME is the value of that variable where a secret may stand, and text elsewhere', (t) => {

@@ -62,6 +62,16 @@ test('/v1/models lists what clients may ask for', async (t) => {
     data.map((model: { id: string }) => model.id),
     ['auto', 'qwen', 'Qwen/Qwen3-32B'],
   )
+  for (const entry of data) {
+    for (const name of [entry.id, encodeURIComponent(entry.id)]) {
+      const one = await send(`${gateway.url}/v1/models/${name}`)
+      t.deepEqual([one.status, JSON.parse(one.body)], [200, entry])
+    }
+  }
+  const unknown = await send(`${gateway.url}/v1/models/gpt`)
+  t.is(unknown.status, 404)
+  t.is(JSON.parse(unknown.body).error.code, 'WARMPATH_UNKNOWN_MODEL')
+  t.is(worker.received.length, 0)
 })
 
 test('/v1/models is asked of a worker when any model may be named', async (t) => {
@@ -71,6 +81,8 @@ test('/v1/models is asked of a worker when any model may be named', async (t) =>
   t.is(status, 200)
   t.is(JSON.parse(body).path, '/v1/models')
   t.is(headers['x-warmpath-worker'], 'w0')
+  const one = await send(`${gateway.url}/models/any/name`)
+  t.is(JSON.parse(one.body).path, '/v1/models/any/name')
 })
 
 test('what is no turn goes to a worker, with the model mapped and without a reservation', async (t) => {

@@ -198,5 +198,14 @@ test('all callers must name the same targets', (t) => {
     code: 'WARMPATH_CONFIG',
     message: /^targets: shared scheduler "targets" has m$/,
   })
+  t.throws(() => Scheduler.shared('targets', { ...options, targets: { m: {}, other: {} } }), {
+    code: 'WARMPATH_CONFIG',
+    message: /^targets: shared scheduler "targets" has m$/,
+  })
+  t.throws(() => Scheduler.shared('targets', { ...options, wrokers: 5 } as never), {
+    code: 'WARMPATH_CONFIG',
+    message: /^options\.wrokers: unknown field/,
+  })
+  t.is(Scheduler.shared('targets', { ...options, workers: [{ url: 'http://b' }] }), here)
   t.deepEqual(here.models(), ['m'])
 })

@@ -101,17 +101,26 @@ export class Scheduler {
       this.#clock,
       bodyBytes,
     )
-    this.#checkTargets()
+    try {
+      checkTargets(sharedName, this.#link, config)
+    } catch (error) {
+      this.#link.close()
+      throw error
+    }
   }
 
   /**
    * The scheduler of that name in this process, also across worker threads and reloaded modules.
-   * The first caller's workers and settings count; the target names of all callers must be equal.
+   * The first caller's workers and settings count; the options of the others are checked, and the
+   * target names of all must be equal. Throws CONFIG as the constructor does.
    */
   static shared(name: string, options: SchedulerOptions): Scheduler {
     checkString(name, 'name')
     const known = shared.get(name)
-    if (known !== undefined) return known
+    if (known !== undefined) {
+      checkTargets(name, known.#link, resolve(options))
+      return known
+    }
     const scheduler = new Scheduler(options, name)
     shared.set(name, scheduler)
     return scheduler
@@ -181,12 +190,17 @@ export class Scheduler {
     return statusOf(this.#link)
   }
 
-  /** The session has ended and its room may be given away. Unknown sessions are ignored. */
-  endSession(session: string, tenant = ''): void {
-    checkString(session, 'session')
-    checkString(tenant, 'tenant')
+  /**
+   * The session has ended and its room may be given away: that of a turn, or one by its name and
+   * tenant as `turn.session` and `turn.tenant` tell them. Unknown sessions are ignored.
+   */
+  endSession(session: string | Pick<Turn, 'session' | 'tenant'>, tenant = ''): void {
+    const isTurn = typeof session === 'object' && session !== null
+    const [name, owner] = isTurn ? [session.session, session.tenant] : [session, tenant]
+    checkString(name, 'session')
+    checkString(owner, 'tenant')
     if (this.#link.closed) return
-    this.#link.call((handle, now, out) => native.endSession(handle, now, tenant, session, out))
+    this.#link.call((handle, now, out) => native.endSession(handle, now, owner, name, out))
   }
 
   /** Names that a client may ask for; empty in the short form, which takes any. */
@@ -406,17 +420,16 @@ export class Scheduler {
         }),
     }
   }
+}
 
-  /** A shared scheduler may have been opened by somebody with other targets. */
-  #checkTargets(): void {
-    const known = this.#link.topology.targets.map((target) => target.name)
-    const own = this.#config.targets.map((target) => target.name)
-    if (known.length === own.length && own.every((name) => known.includes(name))) return
-    this.#link.close()
-    throw new WarmpathError(
-      'WARMPATH_CONFIG',
-      `targets: shared scheduler ${JSON.stringify(this.#sharedName)} has ${known.join(', ')}`,
-      { detail: { field: 'targets' } },
-    )
-  }
+/** A shared scheduler may have been opened by somebody with other targets. */
+function checkTargets(name: string | undefined, link: Link, config: ResolvedConfig): void {
+  const known = link.topology.targets.map((target) => target.name)
+  const own = config.targets.map((target) => target.name)
+  if (known.length === own.length && own.every((target) => known.includes(target))) return
+  throw new WarmpathError(
+    'WARMPATH_CONFIG',
+    `targets: shared scheduler ${JSON.stringify(name)} has ${known.join(', ')}`,
+    { detail: { field: 'targets' } },
+  )
 }

@@ -81,6 +81,8 @@ export class Turn {
   readonly id: string
   /** The session named by the request, or the name that the core gave it: `prompt-` and a key. */
   readonly session: string
+  /** Who the session belongs to: what `identity.tenant` says, or a digest of the credential. */
+  readonly tenant: string
   readonly parent?: string
   /** Estimate. */
   readonly promptTokens: number
@@ -97,6 +99,7 @@ export class Turn {
     const { topology } = plan.link
     this.id = String(reservation)
     this.session = plan.session
+    this.tenant = plan.read.tenant
     if (plan.read.identity.parent !== undefined) this.parent = plan.read.identity.parent
     this.promptTokens = promptTokens
     this.heldMs = plan.heldMs

@@ -32,7 +32,9 @@ A configuration file (JSON); everything but "scheduler" may be left out:
   }
 
 Clients use it as their base URL: /v1/chat/completions, /v1/responses, /v1/messages.
-Also there: /healthz, /status, /receipts/ID, /v1/models.
+Also there: /healthz, /status, /receipts/ID, /v1/models, /v1/models/NAME.
+DELETE /sessions/ID says that a session of the caller is over; ID is the x-warmpath-session of its
+answers. What it occupied goes to others at once.
 
 Exit codes: 0 stopped by a signal, 1 failed, 2 wrong usage or configuration.`
 

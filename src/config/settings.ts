@@ -35,7 +35,7 @@ const LIMITS = {
   receipts: 4096,
   blocks: 4_000_000,
   owners: 1_000_000,
-  bodyBytes: 32 * 1024 * 1024,
+  bodyBytes: 64 * 1024 * 1024,
 }
 type ScoreField = keyof typeof SCORE
 type LimitField = keyof typeof LIMITS

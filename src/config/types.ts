@@ -90,7 +90,7 @@ export interface LimitOptions {
   receipts?: number
   blocks?: number
   owners?: number
-  /** Largest request body after decompression, and largest JSON answer that is read. */
+  /** Largest request body after decompression, and largest JSON answer that is read. Default 64 MiB. */
   bodyBytes?: number
 }
 

@@ -41,7 +41,7 @@ function join(pieces: Buffer[]): Buffer {
 function tooLarge(limit: number): WarmpathError {
   return new WarmpathError(
     'WARMPATH_BODY_TOO_LARGE',
-    `the request body is larger than the ${limit} bytes that are allowed`,
+    `the body is larger than limits.bodyBytes (${limit})`,
   )
 }
 

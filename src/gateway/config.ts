@@ -49,7 +49,7 @@ interface RetryOptions {
 }
 
 interface GatewayLimits {
-  /** The largest request body as sent, in bytes. Default 64 MiB. */
+  /** The largest request body in bytes, as sent and after decompression. Default 64 MiB. */
   bodyBytes: number
 }
 
@@ -62,7 +62,10 @@ interface GatewayConfig {
   host?: string
   /** 0 takes any free port. Default 8088. */
   port?: number
-  /** A scheduler that the caller keeps and closes, or the options of one that the gateway owns. */
+  /**
+   * A scheduler that the caller keeps and closes, or the options of one that the gateway owns. The
+   * latter has the gateway's `limits.bodyBytes`.
+   */
   scheduler: Scheduler | SchedulerOptions
   timeouts?: Partial<Timeouts>
   health?: Partial<HealthOptions>
@@ -172,11 +175,36 @@ function readVariable(name: string, field: string, environment: Environment): st
   )
 }
 
-/** The scheduler that a gateway uses, and whether closing the gateway closes it. */
-function openScheduler(config: GatewayConfig): { scheduler: Scheduler; owned: boolean } {
-  const given = config.scheduler
+/**
+ * The scheduler that a gateway uses, and whether closing the gateway closes it. Throws
+ * WARMPATH_CONFIG with the field's name as the gateway's configuration has it.
+ */
+function openScheduler(
+  given: GatewayConfig['scheduler'],
+  { bodyBytes }: GatewayLimits,
+): { scheduler: Scheduler; owned: boolean } {
   if (given instanceof Scheduler) return { scheduler: given, owned: false }
-  return { scheduler: new Scheduler(given), owned: true }
+  const { limits, ...options } = plainObject(given, 'scheduler') as SchedulerOptions
+  if (limits !== undefined && 'bodyBytes' in plainObject(limits, 'scheduler.limits')) {
+    refuse('scheduler.limits.bodyBytes', 'left out: it is the limits.bodyBytes of the gateway')
+  }
+  try {
+    return {
+      scheduler: new Scheduler({ ...options, limits: { ...limits, bodyBytes } }),
+      owned: true,
+    }
+  } catch (error) {
+    throw prefixed(error)
+  }
+}
+
+/** The scheduler names its options by their place among them; its users have them one level down. */
+function prefixed(error: unknown): unknown {
+  if (!WarmpathError.is(error) || error.code !== 'WARMPATH_CONFIG') return error
+  const at = (field: string) => `scheduler.${field.replace(/^options\b\.?/, '')}`
+  const field = error.detail?.field
+  const detail = typeof field === 'string' ? { detail: { field: at(field) } } : {}
+  return new WarmpathError(error.code, at(error.message), { cause: error, ...detail })
 }
 
 export {

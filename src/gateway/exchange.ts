@@ -122,6 +122,12 @@ class Exchange {
     res.end()
   }
 
+  /** An answer that says nothing but that it was done. */
+  empty(): void {
+    this.head(204, [])
+    this.end()
+  }
+
   /** A whole JSON answer. */
   json(status: number, value: unknown, headers: HeaderList = []): void {
     const body = Buffer.from(`${JSON.stringify(value)}\n`)

@@ -1,10 +1,13 @@
 /**
- * Question: what does the gateway say of itself?
+ * Question: what does the gateway say of itself, and what may it be told?
  *
  * `/healthz` for a load balancer, `/status` for a person or a scraper, `/receipts/:id` for why a
- * turn went where it went, `/v1/models` for a client that wants to know what it may ask for. All
+ * turn went where it went, `/v1/models` for a client that wants to know what it may ask for. These
  * read the scheduler and change nothing. They are as open as the port is: session ids are in
  * receipts and in the status, which is a reason for the default host.
+ *
+ * `DELETE /sessions/:id` says that a session is over, so that its room goes to others at once. It
+ * ends sessions of the caller's own tenant only, as its credential tells.
  */
 import { WarmpathError } from '../index.js'
 import type { Exchange } from './exchange.js'
@@ -31,6 +34,12 @@ function serveReceipt(parts: Parts, exchange: Exchange, id: string): void {
   exchange.json(200, receipt)
 }
 
+/** 204 whether or not there was such a session: it is over now. */
+function endSession({ scheduler }: Parts, exchange: Exchange, id: string): void {
+  scheduler.endSession(id, scheduler.tenantOf(exchange.req.headers))
+  exchange.empty()
+}
+
 /**
  * What clients may ask for, in the one list that both families of clients read. A scheduler that
  * passes model names through has no list of its own; then a worker is asked.
@@ -38,7 +47,24 @@ function serveReceipt(parts: Parts, exchange: Exchange, id: string): void {
 async function serveModels(parts: Parts, exchange: Exchange): Promise<void> {
   const names = parts.scheduler.models()
   if (names.length === 0) return passOn(parts, exchange)
-  const data = names.map((id) => ({
+  const data = names.map(modelEntry)
+  const [first, last] = [names[0], names[names.length - 1]]
+  exchange.json(200, { object: 'list', data, has_more: false, first_id: first, last_id: last })
+}
+
+/** One of them as the list has it. Throws WARMPATH_UNKNOWN_MODEL. */
+async function serveModel(parts: Parts, exchange: Exchange, id: string): Promise<void> {
+  const names = parts.scheduler.models()
+  if (names.length === 0) return passOn(parts, exchange)
+  if (!names.includes(id)) {
+    const message = `unknown model ${JSON.stringify(id)}; available: ${names.join(', ')}`
+    throw new WarmpathError('WARMPATH_UNKNOWN_MODEL', message)
+  }
+  exchange.json(200, modelEntry(id))
+}
+
+function modelEntry(id: string): object {
+  return {
     id,
     object: 'model',
     type: 'model',
@@ -46,9 +72,7 @@ async function serveModels(parts: Parts, exchange: Exchange): Promise<void> {
     created: 0,
     created_at: '1970-01-01T00:00:00Z',
     owned_by: 'warmpath',
-  }))
-  const [first, last] = [names[0], names[names.length - 1]]
-  exchange.json(200, { object: 'list', data, has_more: false, first_id: first, last_id: last })
+  }
 }
 
-export { serveHealth, serveModels, serveReceipt, serveStatus }
+export { endSession, serveHealth, serveModel, serveModels, serveReceipt, serveStatus }

@@ -9,7 +9,14 @@
  */
 import { WarmpathError } from '../index.js'
 import type { Exchange } from './exchange.js'
-import { serveHealth, serveModels, serveReceipt, serveStatus } from './inspect.js'
+import {
+  endSession,
+  serveHealth,
+  serveModel,
+  serveModels,
+  serveReceipt,
+  serveStatus,
+} from './inspect.js'
 import { passOn, passToOwner } from './pass.js'
 import { type Parts, serveTurn } from './turns.js'
 
@@ -39,7 +46,10 @@ const ROUTES: readonly Route[] = [
   exact(/^\/healthz$/, READ, serveHealth),
   exact(/^\/status$/, READ, serveStatus),
   exact(/^\/receipts\/([^/]+)$/, READ, serveReceipt),
+  exact(/^\/sessions\/([^/]+)$/, ['DELETE'], endSession),
   exact(/^\/v1\/models$/, READ, serveModels),
+  // Names of models may have slashes in them, and clients send these as they are.
+  open(/^\/v1\/models\/(.+)$/, READ, serveModel),
   exact(/^\/v1\/(?:chat\/completions|responses|messages)$/, ['POST'], serveTurn),
   open(/^\/v1\/responses\/compact$/, ['POST'], serveTurn),
   open(/^\/v1\/responses\/([^/]+)$/, ['GET', 'DELETE'], passToOwner),

@@ -44,7 +44,7 @@ const KEEP_ALIVE_MS = 75_000
 /** Resolves once it listens. Throws WARMPATH_CONFIG, also when the address cannot be had. */
 async function startGateway(config: GatewayConfig): Promise<Gateway> {
   const settings = settle(config)
-  const { scheduler, owned } = openScheduler(config)
+  const { scheduler, owned } = openScheduler(config.scheduler, settings.limits)
   const running = new RunningGateway(settings, scheduler, config.accessLog)
   try {
     await running.listen()
