@@ -193,6 +193,15 @@ const refusals: [title: string, options: unknown, message: RegExp][] = [
     { workers: [{ url, headers: { a: 'b\r\nc: d' } }] },
     /^workers\[0\]\.headers\.a: must be a non-empty string of printable Latin-1 characters, got s/,
   ],
+  ...['content-length', 'Transfer-Encoding', 'connection', 'Host', 'expect', 'te', 'upgrade'].map(
+    (header): [string, unknown, RegExp] => [
+      `the header ${header}`,
+      { workers: [{ url, headers: { 'x-a': 'b', [header]: '5' } }] },
+      new RegExp(
+        `^workers\\[0\\]\\.headers\\.${header}: is written by whoever opens the connection`,
+      ),
+    ],
+  ),
   ['no target', { workers: [worker], targets: {} }, /^targets: needs at least one target/],
   [
     'an unknown worker',

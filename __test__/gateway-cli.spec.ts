@@ -83,7 +83,7 @@ test.serial('serve, status, explain, and a stop that lets a turn finish', async 
   t.regex(explain.out, new RegExp(`^Receipt ${id}: to ${turn.headers['x-warmpath-worker']}, `))
   t.regex(explain.out, /^> w[01] +\d/m)
   t.regex(explain.out, /^outcome +completed; reported 5 prompt tokens/m)
-  t.regex(none.err, /no receipt with this id is kept/)
+  t.regex(none.err, /no receipt with this id is kept.* \[WARMPATH_UNKNOWN_ID\]\n$/)
 
   worker.handler = (_req, res) => {
     release = () => json(res, 200, answer)
@@ -137,6 +137,28 @@ test.serial('no gateway at the address is exit code 1 and says where it looked',
   const none = run(t, ['status', '--url', worker.url])
   t.is(await none.code, 1)
   t.true(none.err.includes(`cannot reach a gateway at ${worker.url} (ECONNREFUSED)`), none.err)
+})
+
+test.serial('what answers but is no gateway is told as such', async (t) => {
+  const worker = await startWorker(t, (req, res) => {
+    if (req.path.startsWith('/a/')) return json(res, 200, { status: 'ok' })
+    if (req.path.startsWith('/b/')) return json(res, 200, [])
+    if (req.path.startsWith('/c/')) return json(res, 404, { error: 'not found' })
+    if (req.path.startsWith('/d/')) return json(res, 404, { error: { code: 404, message: 'm' } })
+    return res.end('null')
+  })
+  const runs = ['a', 'b', 'c', 'd', 'e'].flatMap((base) => {
+    const url = `${worker.url}/${base}`
+    return [
+      [url, run(t, ['status', '--url', url])],
+      [url, run(t, ['explain', 'nope', '--url', url])],
+    ] as [string, Run][]
+  })
+  for (const [url, none] of runs) {
+    t.is(await none.code, 1)
+    t.true(none.err.startsWith(`warmpath: ${url} is no Warmpath gateway: it answered`), none.err)
+    t.notRegex(none.err, /\n\s+at /)
+  }
 })
 
 test.serial('help is exit code 0 and shows a configuration', async (t) => {

@@ -26,7 +26,8 @@ function explainCommand(): Command {
 }
 
 async function explain(id: string, { url, json }: ExplainOptions): Promise<void> {
-  const value = (await ask(url, `/receipts/${encodeURIComponent(id)}`)) as Receipt
+  const path = `/receipts/${encodeURIComponent(id)}`
+  const value = (await ask(url, path, ['id', 'candidates', 'prompt'])) as Receipt
   process.stdout.write(json ? `${JSON.stringify(value, null, 2)}\n` : renderReceipt(value))
 }
 

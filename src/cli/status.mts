@@ -20,7 +20,7 @@ function statusCommand(): Command {
 }
 
 async function status({ url, json }: StatusOptions): Promise<void> {
-  const value = (await ask(url, '/status')) as Status
+  const value = (await ask(url, '/status', ['workers', 'reservations', 'counters'])) as Status
   process.stdout.write(json ? `${JSON.stringify(value, null, 2)}\n` : renderStatus(value))
 }
 

@@ -2,6 +2,7 @@
  * Options of a scheduler: their types, and the way from what was written to what is meant.
  */
 export { Catalog } from './catalog.js'
+export { HOP_BY_HOP, OF_ONE_CONNECTION } from './connection.js'
 export { type EnvCredential, env } from './env.js'
 export { nativeOptions, nativeWorker, type TargetDetail, type WorkerDetail } from './native.js'
 export { type ResolvedConfig, resolve, type TargetEntry } from './resolve.js'

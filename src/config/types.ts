@@ -17,7 +17,10 @@ export interface WorkerOptions {
   url: string
   /** Tokens of cache the worker has, 1 to 2^53 - 1. Absent: unknown, admission does not count it. */
   capacityTokens?: number
-  /** Sent with every request to this worker, over anything of the client's. */
+  /**
+   * Sent with every request to this worker, over anything of the client's. Headers of a connection or
+   * of a body's framing, such as host and content-length, cannot be set.
+   */
   headers?: Record<string, string>
 }
 

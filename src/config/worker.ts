@@ -15,6 +15,7 @@ import {
   secretText,
   shown,
 } from './check.js'
+import { HOP_BY_HOP, OF_ONE_CONNECTION } from './connection.js'
 
 export interface WorkerEntry {
   readonly name: string
@@ -69,6 +70,14 @@ export function headerName(value: unknown, path: string): string {
   return value.toLowerCase()
 }
 
+function ownHeader(key: string, path: string): string {
+  const header = headerName(key, path)
+  if (HOP_BY_HOP.has(header) || OF_ONE_CONNECTION.has(header)) {
+    refuse(`${path}.${key}`, 'is written by whoever opens the connection and cannot be set')
+  }
+  return header
+}
+
 function baseUrl(value: unknown, path: string): URL {
   const url = typeof value === 'string' && URL.canParse(value) ? new URL(value) : undefined
   if (url === undefined || (url.protocol !== 'http:' && url.protocol !== 'https:')) {
@@ -84,7 +93,7 @@ function baseUrl(value: unknown, path: string): URL {
 function headerTable(value: unknown, path: string): Readonly<Record<string, string>> {
   if (value === undefined) return {}
   const entries = Object.entries(dictionary(value, path)).map(
-    ([key, text]) => [headerName(key, path), secretText(text, `${path}.${key}`)] as const,
+    ([key, text]) => [ownHeader(key, path), secretText(text, `${path}.${key}`)] as const,
   )
   return Object.fromEntries(entries)
 }

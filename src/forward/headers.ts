@@ -12,7 +12,7 @@
  * Cost: linear in the headers of one message. Trusts that names in a HeaderMap are lower case.
  */
 import { isString, refuseArgument } from '../argument.js'
-import type { Auth } from '../config/index.js'
+import { type Auth, HOP_BY_HOP, OF_ONE_CONNECTION } from '../config/index.js'
 import type { HeaderMap } from '../identity/index.js'
 
 const PASSED = new Set([
@@ -32,11 +32,6 @@ const CREDENTIALS = new Set(['authorization', 'x-api-key', 'api-key', 'x-goog-ap
 /** Mean something only together with the client's own credential. */
 const ACCOUNT = new Set(['openai-organization', 'openai-project', 'chatgpt-account-id'])
 
-const HOP_BY_HOP = new Set([
-  ...['connection', 'keep-alive', 'proxy-authenticate', 'proxy-authorization', 'proxy-connection'],
-  ...['te', 'trailer', 'transfer-encoding', 'upgrade', 'http2-settings'],
-])
-const OF_ONE_CONNECTION = new Set(['host', 'content-length', 'content-encoding', 'expect'])
 const RESPONSE_DROPPED = new Set([
   ...['content-length', 'content-encoding', 'set-cookie', 'alt-svc'],
   ...['strict-transport-security', 'public-key-pins'],

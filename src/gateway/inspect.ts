@@ -29,7 +29,10 @@ function serveStatus(parts: Parts, exchange: Exchange): void {
 function serveReceipt(parts: Parts, exchange: Exchange, id: string): void {
   const receipt = parts.scheduler.receipt(id)
   if (receipt === undefined) {
-    throw new WarmpathError('WARMPATH_UNKNOWN_ID', 'no receipt with this id is kept')
+    throw new WarmpathError(
+      'WARMPATH_UNKNOWN_ID',
+      'no receipt with this id is kept; only the newest ones are',
+    )
   }
   exchange.json(200, receipt)
 }
