@@ -115,8 +115,7 @@ for (const [wrong, message] of [
 }
 
 test('a body has one limit, as sent and after decompression', async (t) => {
-  const gateway = await startGateway({ scheduler, port: 0, limits: { bodyBytes: 2000 } })
-  t.teardown(() => gateway.close())
+  const gateway = await openGateway(t, { scheduler, limits: { bodyBytes: 2000 } })
   const text = JSON.stringify({ model: 'm', messages: [], pad: 'x'.repeat(2000) })
   for (const [body, encoding] of [
     [text, 'identity'],
@@ -170,15 +169,20 @@ for (const environment of [{}, { KEY: '' }]) {
   })
 }
 
-test('the example is a configuration that starts', async (t) => {
-  const text = readFileSync(join(__dirname, '../examples/gateway.config.json'), 'utf8')
-  const config = readConfig(JSON.parse(text), { ANTHROPIC_API_KEY: 'a key' })
-  const gateway = await openGateway(t, { ...config, port: 0 })
-  t.deepEqual(gateway.scheduler.models(), [
-    'auto',
-    'qwen',
-    'Qwen/Qwen3-32B',
-    'frontier',
-    'claude-opus-5',
-  ])
-})
+const EXAMPLES: [string, Record<string, string>, string[]][] = [
+  ['gateway.config.json', {}, ['auto', 'qwen', 'Qwen/Qwen3-32B']],
+  [
+    'gateway.hosted.config.json',
+    { ANTHROPIC_API_KEY: 'a key' },
+    ['auto', 'qwen', 'Qwen/Qwen3-32B', 'frontier', 'claude-opus-5'],
+  ],
+]
+
+for (const [file, environment, models] of EXAMPLES) {
+  test(`the example ${file} is a configuration that starts`, async (t) => {
+    const text = readFileSync(join(__dirname, '../examples', file), 'utf8')
+    const config = readConfig(JSON.parse(text), environment)
+    const gateway = await openGateway(t, { ...config, port: 0 })
+    t.deepEqual(gateway.scheduler.models(), models)
+  })
+}

@@ -72,8 +72,8 @@ const refusals: [string, Parameters<Scheduler['submit']>[0], string, number][] =
     400,
   ],
   [
-    'zstd',
-    { path: CHAT, raw: plain, headers: { 'content-encoding': 'zstd' } },
+    'an encoding that nobody has',
+    { path: CHAT, raw: plain, headers: { 'content-encoding': 'gzip, snappy' } },
     'WARMPATH_UNSUPPORTED_ENCODING',
     415,
   ],

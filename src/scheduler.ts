@@ -298,6 +298,7 @@ export class Scheduler {
       reservation,
       clock: this.#clock,
       retryAfterSeconds: Math.ceil(this.#config.settings.admission.intervalMs / 1000),
+      stream: read.facts?.stream ?? false,
       signal,
       onHold,
     }

@@ -6,29 +6,26 @@
  * keep-alives in its dialect, so that nothing between it and us takes the silence for a failure.
  * From then on an error can only be an event. A client that waits for one JSON answer just waits.
  *
- * Costs one timer a held turn, unref'd; none for a turn that goes at once.
+ * Costs one timer a held stream, unref'd; none for a turn that goes at once.
  */
+import type { Hold } from '../index.js'
 import type { HoldOptions } from './config.js'
 import type { Exchange } from './exchange.js'
-
-/** Whether the client asked for a stream; asked once, and only of a turn held for long. */
-type WantsStream = () => boolean
 
 /** The answer of one turn while nobody knows whether it will be held. */
 class HeldAnswer {
   readonly #exchange: Exchange
   readonly #options: HoldOptions
-  readonly #wantsStream: WantsStream
   #timer: NodeJS.Timeout | undefined
 
-  constructor(exchange: Exchange, options: HoldOptions, wantsStream: WantsStream) {
+  constructor(exchange: Exchange, options: HoldOptions) {
     this.#exchange = exchange
     this.#options = options
-    this.#wantsStream = wantsStream
   }
 
   /** The turn is held, or still held; only the first call counts. */
-  held(): void {
+  held({ stream }: Hold): void {
+    if (!stream) return
     this.#timer ??= setTimeout(() => this.#open(), this.#options.keepAliveAfterMs).unref()
   }
 
@@ -38,7 +35,7 @@ class HeldAnswer {
   }
 
   #open(): void {
-    if (this.#exchange.over || this.#exchange.headSent || !this.#wantsStream()) return
+    if (this.#exchange.over || this.#exchange.headSent) return
     this.#exchange.openStream()
     this.#keepAlive()
     this.#timer = setInterval(() => this.#keepAlive(), this.#options.keepAliveEveryMs).unref()
@@ -51,4 +48,4 @@ class HeldAnswer {
   }
 }
 
-export { HeldAnswer, type WantsStream }
+export { HeldAnswer }

@@ -50,7 +50,7 @@ async function serveTurn(parts: Parts, exchange: Exchange): Promise<void> {
 }
 
 async function submit(parts: Parts, exchange: Exchange, raw: Buffer): Promise<Turn> {
-  const held = new HeldAnswer(exchange, parts.settings.hold, () => asksForStream(exchange, raw))
+  const held = new HeldAnswer(exchange, parts.settings.hold)
   try {
     return await parts.scheduler.submit({
       path: exchange.path,
@@ -58,19 +58,11 @@ async function submit(parts: Parts, exchange: Exchange, raw: Buffer): Promise<Tu
       headers: exchange.req.headers,
       raw,
       signal: exchange.signal,
-      onHold: () => held.held(),
+      onHold: (hold) => held.held(hold),
     })
   } finally {
     held.settled()
   }
-}
-
-/** Parses the body once more, but only of a turn that has been held for long. */
-function asksForStream(exchange: Exchange, raw: Buffer): boolean {
-  const { headers } = exchange.req
-  if (headers.accept?.includes('text/event-stream')) return true
-  if (headers['content-encoding'] !== undefined) return false
-  return (JSON.parse(raw.toString()) as { stream?: unknown }).stream === true
 }
 
 /** Asks the turn's worker, and others where that is safe, until there is an answer to pass on. */

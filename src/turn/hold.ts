@@ -8,6 +8,7 @@
 import type { Clock } from '../clock.js'
 import { type ErrorCode, WarmpathError } from '../errors.js'
 import { type Link, Outcome, type Settlement } from '../link.js'
+import { onAbort } from './abort.js'
 import type { Hold } from './request.js'
 
 export interface HoldPlan {
@@ -16,6 +17,8 @@ export interface HoldPlan {
   readonly clock: Clock
   /** Told to those whose hold reached its limit. */
   readonly retryAfterSeconds: number
+  /** The client asked for a stream. */
+  readonly stream: boolean
   readonly signal: AbortSignal | undefined
   readonly onHold: ((hold: Hold) => void) | undefined
 }
@@ -36,33 +39,35 @@ export function waitForGo<T>(plan: HoldPlan, go: (settlement: Settlement) => T):
   const since = plan.clock()
   const { promise, resolve, reject } = deferred<T>()
   const leave = (error: unknown): void => {
-    signal?.removeEventListener('abort', onAbort)
+    unhear()
     link.forget(reservation)
     link.cancel(reservation)
     reject(error)
   }
-  const onAbort = (): void => leave(signal && abortError(signal))
   const moved = (position: number): void => {
     try {
-      onHold?.({ id: String(reservation), position, heldMs: plan.clock() - since })
+      const heldMs = plan.clock() - since
+      onHold?.({ id: String(reservation), position, heldMs, stream: plan.stream })
     } catch (error) {
       leave(error)
     }
   }
   const settle = (settlement: Settlement): void => {
-    signal?.removeEventListener('abort', onAbort)
+    unhear()
     if (settlement.outcome !== Outcome.go) {
       reject(holdError(settlement, plan.retryAfterSeconds))
       return
     }
     try {
+      // The room may come from another turn of the same signal, while that aborts.
+      if (signal?.aborted) throw abortError(signal)
       resolve(go(settlement))
     } catch (error) {
       link.cancel(reservation)
       reject(error)
     }
   }
-  signal?.addEventListener('abort', onAbort, { once: true })
+  const unhear = onAbort(signal, () => leave(signal && abortError(signal)))
   link.wait(reservation, onHold === undefined ? { settle } : { settle, moved })
   return promise
 }

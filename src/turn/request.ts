@@ -7,7 +7,6 @@
  * UNSUPPORTED_PATH, INVALID_BODY, UNSUPPORTED_ENCODING, BODY_TOO_LARGE, INVALID_ARGUMENT.
  */
 import { hash } from 'node:crypto'
-import { brotliDecompressSync, gunzipSync, inflateSync } from 'node:zlib'
 import { type Dialect, dialectOf, type RequestFacts } from '../dialects/index.js'
 import { WarmpathError } from '../errors.js'
 import {
@@ -17,6 +16,7 @@ import {
   identify,
   readHeaders,
 } from '../identity/index.js'
+import { decodeBody } from './encoding.js'
 import { checkNesting } from './nesting.js'
 
 /** One model request of a session. */
@@ -51,6 +51,8 @@ export interface Hold {
   /** 1 is next among the held of its group. */
   readonly position: number
   readonly heldMs: number
+  /** Whether the client asked for a stream, which may be kept alive with `dialect.keepAlive`. */
+  readonly stream: boolean
 }
 
 export interface ReadRequest {
@@ -74,8 +76,6 @@ export interface RequestRules {
 }
 
 const MAX_ID_BYTES = 256
-/** Bytes that one UTF-16 unit takes at the most. */
-const MAX_UTF8_BYTES = 3
 const TENANT_HEX = 16
 const CREDENTIAL_HEADERS = ['authorization', 'x-api-key', 'api-key']
 
@@ -89,7 +89,10 @@ export function readRequest(request: TurnRequest, rules: RequestRules): ReadRequ
     )
   }
   const headers = readHeaders(request.headers)
-  const raw = request.raw === undefined ? undefined : decode(request.raw, headers, rules.bodyBytes)
+  const raw =
+    request.raw === undefined
+      ? undefined
+      : decodeBody(request.raw, headers.get('content-encoding'), rules.bodyBytes)
   const body = bodyOf(request, raw)
   const facts = body === undefined ? undefined : dialect.read(body)
   const model = request.model ?? facts?.model
@@ -130,55 +133,6 @@ function bodyOf(
 
 function utf8(bytes: Uint8Array): string {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('utf8')
-}
-
-function decode(
-  raw: Uint8Array | string,
-  headers: HeaderMap,
-  maxOutputLength: number,
-): Uint8Array | string {
-  if (typeof raw === 'string') {
-    if (!isWithin(raw, maxOutputLength)) throw tooLarge(maxOutputLength)
-    return raw
-  }
-  const encodings = (headers.get('content-encoding') ?? '')
-    .split(',')
-    .map((item) => item.trim().toLowerCase())
-    .filter((item) => item !== '' && item !== 'identity')
-  let bytes = raw
-  for (const encoding of encodings.reverse()) bytes = inflate(bytes, encoding, maxOutputLength)
-  if (bytes.length > maxOutputLength) throw tooLarge(maxOutputLength)
-  return bytes
-}
-
-/** Whether the text as UTF-8 has at most that many bytes; short texts need not be counted. */
-function isWithin(text: string, bytes: number): boolean {
-  return text.length * MAX_UTF8_BYTES <= bytes || Buffer.byteLength(text) <= bytes
-}
-
-function inflate(bytes: Uint8Array, encoding: string, maxOutputLength: number): Uint8Array {
-  try {
-    if (encoding === 'gzip' || encoding === 'x-gzip') return gunzipSync(bytes, { maxOutputLength })
-    if (encoding === 'br') return brotliDecompressSync(bytes, { maxOutputLength })
-    if (encoding === 'deflate') return inflateSync(bytes, { maxOutputLength })
-  } catch (cause) {
-    const code: unknown = cause instanceof Error ? Reflect.get(cause, 'code') : undefined
-    if (code === 'ERR_BUFFER_TOO_LARGE') throw tooLarge(maxOutputLength)
-    throw new WarmpathError('WARMPATH_INVALID_BODY', `the body is no valid ${encoding}`, { cause })
-  }
-  throw new WarmpathError(
-    'WARMPATH_UNSUPPORTED_ENCODING',
-    `content-encoding ${JSON.stringify(encoding)} is not supported: send gzip, br or deflate`,
-    { detail: { supported: ['gzip', 'br', 'deflate', 'identity'] } },
-  )
-}
-
-function tooLarge(limit: number): WarmpathError {
-  return new WarmpathError(
-    'WARMPATH_BODY_TOO_LARGE',
-    `the body is larger than limits.bodyBytes (${limit})`,
-    { detail: { bodyBytes: limit } },
-  )
 }
 
 /** Credentials are secrets: only a short digest of one leaves this function. */

@@ -8,6 +8,7 @@
  */
 import type { Completion, Link } from '../link.js'
 import { published } from '../telemetry/index.js'
+import { onAbort } from './abort.js'
 
 type Phase = 'running' | 'observing' | 'ended'
 
@@ -15,7 +16,7 @@ export class Reservation {
   readonly id: number
   readonly #link: Link
   readonly #signal: AbortSignal | undefined
-  readonly #onAbort = (): void => this.#abort()
+  readonly #unhear: () => void
   #phase: Phase = 'running'
   #heard = false
   #stop: ((reason: unknown) => void) | undefined
@@ -24,7 +25,7 @@ export class Reservation {
     this.id = id
     this.#link = link
     this.#signal = signal
-    signal?.addEventListener('abort', this.#onAbort, { once: true })
+    this.#unhear = onAbort(signal, () => this.#abort())
   }
 
   get ended(): boolean {
@@ -93,7 +94,7 @@ export class Reservation {
       throw error
     }
     this.#stop = undefined
-    this.#signal?.removeEventListener('abort', this.#onAbort)
+    this.#unhear()
   }
 
   #abort(): void {
