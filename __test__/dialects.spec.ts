@@ -236,6 +236,17 @@ test('errors in the shape of the dialect', (t) => {
   ])
 })
 
+test('errors of a Responses stream that told nothing are its first events, with an id of their own', (t) => {
+  const told = () =>
+    [...responses.errorEvent('CODE', 'm').matchAll(/^data: (.*)$/gm)].map(([, data]) =>
+      JSON.parse(data ?? ''),
+    )
+  const [failed, error] = told()
+  t.regex(failed.response.id, /^resp_[0-9a-f]{32}$/)
+  t.deepEqual([failed.sequence_number, error.sequence_number], [0, 1])
+  t.not(told()[0].response.id, failed.response.id)
+})
+
 test('an error event is seen as an error, also behind half an event; a keep-alive as nothing', (t) => {
   for (const dialect of [chat, responses, anthropic]) {
     for (const before of ['', 'data: {"half', 'event: x\n', 'data: {"a":1}\n']) {

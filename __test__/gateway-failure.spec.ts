@@ -157,6 +157,29 @@ for (const name of API_NAMES) {
   })
 }
 
+/** The events that follow what the worker sent, as their data. */
+function eventsAfter(body: string, sent: string) {
+  const texts = [...body.slice(sent.length).matchAll(/^data: (.*)$/gm)].map((match) => match[1])
+  return texts.map((text) => JSON.parse(text ?? ''))
+}
+
+test('openai-responses: the error goes on with the numbers and the id of its stream', async (t) => {
+  const created = { type: 'response.created', sequence_number: 0, response: { id: 'resp_7' } }
+  const delta = { type: 'response.output_text.delta', sequence_number: 41, delta: 'Hi' }
+  const sent = [created, delta].map((data) => `data: ${JSON.stringify(data)}\n\n`).join('')
+  const worker = await startWorker(t, (_req, res) => {
+    res.writeHead(200, { 'content-type': 'text/event-stream' })
+    res.write(sent)
+    setTimeout(() => res.destroy(), 20)
+  })
+  const gateway = await gatewayOver(t, [worker])
+  const api = API['openai-responses']
+  const answer = await send(gateway.url + api.path, { body: { ...api.request, stream: true } })
+  const [failed, error] = eventsAfter(answer.body, sent)
+  t.like(failed, { type: 'response.failed', sequence_number: 42, response: { id: 'resp_7' } })
+  t.like(error, { type: 'error', sequence_number: 43, code: 'WARMPATH_UPSTREAM' })
+})
+
 test('a stream that breaks inside an event: the error is an event of its own', async (t) => {
   const worker = await startWorker(t, (_req, res) => {
     res.writeHead(200, { 'content-type': 'text/event-stream' })

@@ -2,6 +2,7 @@
  * Held turns as their clients see them. One worker with room for one of two sessions: the first
  * turn goes, the second is held until the first session has ended.
  */
+import { gzipSync } from 'node:zlib'
 import test, { type ExecutionContext } from 'ava'
 import type { GatewayConfig } from '../src/gateway/index.js'
 import { openGateway, until } from './gateway-support.js'
@@ -71,6 +72,40 @@ for (const name of API_NAMES) {
     t.is(gateway.scheduler.status().holds, 0)
   })
 }
+
+for (const [what, encoding, encode] of [
+  ['compressed', 'gzip', (text: string) => gzipSync(text)],
+  ['marked with a byte order mark', 'identity', (text: string) => Buffer.from(`\ufeff${text}`)],
+] as const) {
+  test(`a held stream whose request came ${what} is kept alive too`, async (t) => {
+    const hold = { keepAliveAfterMs: 20, keepAliveEveryMs: 20 }
+    const { gateway, isHeld, release } = await crowdedGateway(t, { hold })
+    const { headers, body } = requestOf('second')
+    const url = gateway.url + API['openai-chat'].path
+    const [res] = await open(url, {
+      headers: { ...headers, 'content-encoding': encoding },
+      body: encode(JSON.stringify({ ...body, stream: true })),
+    })
+    await isHeld()
+    t.is(res.headers['x-warmpath-worker'], undefined)
+    release()
+    t.regex((await finish(res)).body, /^: .*\n\n/)
+  })
+}
+
+test('a client that accepts a stream but asks for none just waits', async (t) => {
+  const hold = { keepAliveAfterMs: 20, keepAliveEveryMs: 20 }
+  const { gateway, isHeld, release } = await crowdedGateway(t, { hold })
+  const { headers, body } = requestOf('second')
+  const pending = send(gateway.url + API['openai-chat'].path, {
+    headers: { ...headers, accept: 'application/json, text/event-stream' },
+    body,
+  })
+  await isHeld()
+  await new Promise((passed) => setTimeout(passed, 60))
+  release()
+  t.is((await pending).body, JSON.stringify(API['openai-chat'].answer))
+})
 
 test('a short hold of a stream shows nothing of it', async (t) => {
   const { gateway, isHeld, release } = await crowdedGateway(t)

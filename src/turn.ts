@@ -10,7 +10,7 @@
  * the usage option must change). Makes no decision.
  */
 import type { Logger } from './config/index.js'
-import type { Usage } from './dialects/index.js'
+import type { ResponseFacts, Usage } from './dialects/index.js'
 import { WarmpathError } from './errors.js'
 import { askForUsage, requestHeaders, UsageChunkFilter, upstreamUrl } from './forward/index.js'
 import type { Receipt } from './link/report.js'
@@ -94,6 +94,8 @@ export class Turn {
   #target: KnownTarget
   #worker: KnownWorker
   #init: TurnInit | undefined
+  /** What an observed stream has told; of its own, so that observing does not keep the turn. */
+  readonly #seen: { facts?: ResponseFacts } = {}
 
   constructor(plan: TurnPlan, reservation: number, promptTokens: number, route: Route) {
     const { topology } = plan.link
@@ -167,11 +169,15 @@ export class Turn {
         reservation.observing ? 'this turn observes an answer already' : 'the body is in use',
       )
     }
+    const seen = this.#seen
     return observeResponse(response, {
       dialect: this.#plan.read.dialect,
       reservation,
       maxBytes: this.#plan.maxBytes,
       logger: this.#plan.logger,
+      seen: (facts) => {
+        seen.facts = facts
+      },
       ...(this.#asksUsage() ? { filter: new UsageChunkFilter() } : {}),
     })
   }
@@ -216,6 +222,14 @@ export class Turn {
   fail(reason?: unknown): void {
     if (reason instanceof Error && reason.name === 'AbortError') this.#reservation.cancel()
     else this.#reservation.fail()
+  }
+
+  /**
+   * What to append to an answer that is a stream and broke off, so that its client sees an error and
+   * not a short answer: in the dialect of the request, going on from what was passed.
+   */
+  errorEvent(code: string, message: string): string {
+    return this.#plan.read.dialect.errorEvent(code, message, this.#seen.facts)
   }
 
   /** Why the turn went where it went; undefined when the record has been overwritten. */

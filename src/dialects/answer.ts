@@ -16,6 +16,7 @@ class Answer {
   id: string | undefined
   finishReason: string | undefined
   error: string | undefined
+  sequence: number | undefined
   firstToken = false
   ended = false
   readonly #calls = new Map<string, ToolCall>()
@@ -93,6 +94,7 @@ class Answer {
     }
     if (this.id !== undefined) facts.id = this.id
     if (this.finishReason !== undefined) facts.finishReason = this.finishReason
+    if (this.sequence !== undefined) facts.sequence = this.sequence
     if (this.error !== undefined) facts.error = this.error
     const usage = this.#usageFacts()
     if (usage !== undefined) facts.usage = usage

@@ -5,8 +5,9 @@
  * `status` name it for the provider's store and are not prompt: two sessions that send the same
  * item give it different ids. An item that only *refers* to a stored one is kept by its id.
  */
+import { randomUUID } from 'node:crypto'
 import { Answer } from './answer.js'
-import { digest, isMarked, isObject, listOf, stable, textOf } from './json.js'
+import { countOf, digest, isMarked, isObject, listOf, stable, textOf } from './json.js'
 import { writeContent, writeTools } from './parts.js'
 import { PromptWriter } from './prompt.js'
 import { newestSeals, sealsOf } from './seals.js'
@@ -14,6 +15,8 @@ import { checkBody, openaiErrorBody, settingsOf, sseEvent, withModel } from './s
 import { streamReader } from './stream.js'
 import { answeredCalls, openLoop } from './tail.js'
 import type { Dialect, Json, RequestFacts, ResponseFacts } from './types.js'
+
+type Seen = Readonly<Pick<ResponseFacts, 'id' | 'sequence'>>
 
 const MESSAGE_FIELDS: ReadonlySet<string> = new Set(['type', 'id', 'status', 'role', 'content'])
 const ITEM_FIELDS: ReadonlySet<string> = new Set([
@@ -175,6 +178,7 @@ function takeUsage(answer: Answer, usage: unknown): void {
 
 function takeEvent(answer: Answer, name: string, event: Json): void {
   const type = textOf(event.type) ?? name
+  answer.sequence = countOf(event.sequence_number) ?? answer.sequence
   if (isObject(event.response)) takeResponse(answer, event.response)
   answer.failed(event)
   if (type === 'error') answer.fail(event.error ?? event)
@@ -195,12 +199,17 @@ function takeAdded(answer: Answer, item: Json, key: string): void {
   answer.firstToken = before || (textOf(item.type)?.endsWith('_call') ?? false)
 }
 
-/** Codex stops at `response.failed`, the SDKs at `error`; each passes over the other. */
-function errorEvent(code: string, message: string): string {
+/**
+ * Codex stops at `response.failed`, the SDKs at `error`; each passes over the other. They go on with
+ * the stream's numbers and its id; a stream that told none was never begun and gets an id here.
+ */
+function errorEvent(code: string, message: string, seen: Seen = {}): string {
+  const id = seen.id ?? `resp_${randomUUID().replaceAll('-', '')}`
+  const next = seen.sequence === undefined ? 0 : seen.sequence + 1
   const error = { code, message }
-  const response = { id: '', object: 'response', status: 'failed', error, output: [] }
-  const failed = { type: 'response.failed', sequence_number: 0, response }
-  const event = { type: 'error', code, message, param: null, sequence_number: 0 }
+  const response = { id, object: 'response', status: 'failed', error, output: [] }
+  const failed = { type: 'response.failed', sequence_number: next, response }
+  const event = { type: 'error', code, message, param: null, sequence_number: next + 1 }
   return sseEvent('response.failed', failed) + sseEvent('error', event)
 }
 

@@ -64,6 +64,8 @@ interface ResponseFacts {
   usage?: Usage
   /** As the provider wrote it; for Responses the status, or the reason why it is incomplete. */
   finishReason?: string
+  /** Number of the last event, in streams that number theirs. */
+  sequence?: number
   /** Calls that the client must answer; the first 1,024. */
   toolCalls: ToolCall[]
   /** State that this answer now owns, in the words of {@link RequestFacts.state}; the first 1,024. */
@@ -96,8 +98,15 @@ interface Dialect {
   stream(): StreamReader
   /** An error answer in this dialect's shape. */
   errorBody(status: number, code: string, message: string): Json
-  /** What to append to a broken stream so that a client sees an error and not a short answer. */
-  errorEvent(code: string, message: string): string
+  /**
+   * What to append to a broken stream so that a client sees an error and not a short answer; `seen`
+   * is what the stream has told, if anything.
+   */
+  errorEvent(
+    code: string,
+    message: string,
+    seen?: Readonly<Pick<ResponseFacts, 'id' | 'sequence'>>,
+  ): string
   /** What a stream may be sent while its turn is held; no client takes it for content. */
   readonly keepAlive: string
   /** The same body with another model; key order is kept. A shallow copy. */

@@ -40,6 +40,8 @@ class Exchange {
   readonly started = performance.now()
   readonly about: About = {}
   dialect: Dialect | undefined
+  /** Writes the event that ends a stream which broke off; default: as the dialect does. */
+  errorEvent: Dialect['errorEvent'] | undefined
   bytes = 0
   /** The code of the error that ended it, for the log. */
   failure: string | undefined

@@ -64,6 +64,7 @@ function errorBody(exchange: Exchange, status: number, code: string, message: st
 }
 
 function errorEvent(exchange: Exchange, code: string, message: string): string {
+  if (exchange.errorEvent) return exchange.errorEvent(code, message)
   if (exchange.dialect) return exchange.dialect.errorEvent(code, message)
   return `\n\ndata: ${JSON.stringify(errorBody(exchange, 500, code, message))}\n\n`
 }

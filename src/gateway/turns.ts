@@ -35,6 +35,7 @@ const DECLINED: ReadonlySet<number> = new Set([429, 502, 503])
 async function serveTurn(parts: Parts, exchange: Exchange): Promise<void> {
   const raw = await readBody(exchange.req, parts.settings.limits.bodyBytes)
   const turn = await submit(parts, exchange, raw)
+  exchange.errorEvent = (code, message) => turn.errorEvent(code, message)
   try {
     const response = turn.observe(await ask(parts, exchange, turn))
     const { clientIdleMs } = parts.settings.timeouts

@@ -22,6 +22,8 @@ export interface ObservePlan {
   /** Largest JSON answer that is read; a larger one passes unread. */
   readonly maxBytes: number
   readonly logger: Logger | undefined
+  /** Told what a stream has told so far, after each piece of it. */
+  readonly seen: (facts: ResponseFacts) => void
 }
 
 type Source = ReadableStreamDefaultReader<Uint8Array>
@@ -197,6 +199,7 @@ class Watch {
     try {
       this.#reading.push(bytes)
       const facts = this.#reading.facts()
+      if (facts !== undefined) this.#plan.seen(facts)
       if (facts?.firstToken) reservation.firstToken()
       // Clients leave a stream unread once its last event is there: do not wait for its end. Chat
       // streams say that they are over before they tell their usage.
