@@ -1,7 +1,14 @@
 /** Whatever a program passes where a string belongs, it is told by name, and nothing happens. */
 import test from 'ava'
 
-import { dialectOf, responseHeaders, Scheduler, upstreamUrl, WarmpathError } from '../src/index.js'
+import {
+  dialectOf,
+  parseBody,
+  responseHeaders,
+  Scheduler,
+  upstreamUrl,
+  WarmpathError,
+} from '../src/index.js'
 import { chat, fleet } from './support/requests.js'
 
 const ODD = [1n, 5, null, Symbol('s'), {}, [], () => 'x', Object.create(null)]
@@ -12,6 +19,7 @@ const calls: [string, string, Call][] = [
   ['dialectOf', 'path', (odd) => dialectOf(odd)],
   ['upstreamUrl', 'base', (odd) => upstreamUrl(odd, '/x')],
   ['upstreamUrl, the path', 'path', (odd) => upstreamUrl('http://h', odd)],
+  ['parseBody', 'raw', (odd) => parseBody(odd)],
   ['drainWorker', 'id', (odd, f) => f.scheduler.drainWorker(odd)],
   ['removeWorker', 'id', (odd, f) => f.scheduler.removeWorker(odd)],
   ['setHealth', 'id', (odd, f) => f.scheduler.setHealth(odd, 'up')],

@@ -113,12 +113,24 @@ test('what is no turn goes to a worker, with the model mapped and without a rese
   t.is(JSON.parse(files.body).method, 'PUT')
   t.is(JSON.parse(files.body).body, 'not JSON')
 
+  for (const levels of [200, 100_000]) {
+    const input = '['.repeat(levels) + ']'.repeat(levels)
+    const raw = `{"model":"auto","input":${input}}`
+    const deep = await send(`${gateway.url}/v1/embeddings`, { body: raw })
+    t.is(deep.status, 200)
+    t.is(
+      JSON.parse(deep.body).body,
+      levels > 256 ? raw : raw.replace('auto', 'Qwen/Qwen3-32B'),
+      'bodies that cost too much to read pass as they are',
+    )
+  }
+
   const unknown = await send(`${gateway.url}/v1/embeddings`, {
     body: { model: 'other', input: '' },
   })
   t.is(unknown.status, 404)
   t.is(JSON.parse(unknown.body).error.code, 'WARMPATH_UNKNOWN_MODEL')
-  t.is(worker.received.length, 2)
+  t.is(worker.received.length, 4)
 })
 
 test('what is no turn passes a worker over that refuses', async (t) => {

@@ -3,7 +3,7 @@ import { gzipSync } from 'node:zlib'
 import test from 'ava'
 
 import { dialectOf, WarmpathError } from '../src/index.js'
-import { MAX_NESTING } from '../src/turn/nesting.js'
+import { MAX_NESTING, MAX_VALUES } from '../src/turn/bounds.js'
 import { CHAT, fleet } from './support/requests.js'
 
 const PATHS = [CHAT, '/v1/responses', '/v1/messages']
@@ -22,7 +22,7 @@ for (const path of PATHS) {
     const turn = await f.scheduler.submit({ path, raw: nested(MAX_NESTING) })
     t.regex(String(turn.init.body), /"model":"other"/)
     turn.complete()
-    for (const raw of [nested(MAX_NESTING + 1), nested(100_000), nested(99_999, '{"a":[', ']}')]) {
+    for (const raw of [nested(MAX_NESTING + 1), nested(100_000), nested(50_000, '{"a":[', ']}')]) {
       await t.throwsAsync(f.scheduler.submit({ path, raw }), {
         code: 'WARMPATH_INVALID_BODY',
         message: `the body is nested deeper than ${MAX_NESTING} levels`,
@@ -36,19 +36,74 @@ for (const path of PATHS) {
 test('thousands of deep messages in a small body cost no more than reading them', async (t) => {
   using f = fleet()
   const content = '['.repeat(3000) + ']'.repeat(3000)
-  const messages = Array(1000).fill(`{"role":"user","content":${content}}`).join()
+  const messages = Array(80).fill(`{"role":"user","content":${content}}`).join()
   const text = `{"model":"m","messages":[${messages}]}`
-  const raw = gzipSync(text)
+  t.true(text.length < MAX_VALUES)
   const before = process.cpuUsage()
   JSON.parse(text)
   const parsing = process.cpuUsage(before).user
   const start = process.cpuUsage()
-  const headers = { 'content-encoding': 'gzip' }
-  const request = { path: CHAT, raw, headers }
-  await t.throwsAsync(f.scheduler.submit(request), { code: 'WARMPATH_INVALID_BODY' })
+  await t.throwsAsync(f.scheduler.submit({ path: CHAT, raw: text }), {
+    code: 'WARMPATH_INVALID_BODY',
+  })
   const submitting = process.cpuUsage(start).user
   // Writing these messages again costs over twenty times what parsing them does.
-  t.true(submitting < 10 * parsing + 200_000, `${submitting} µs, parsing takes ${parsing}`)
+  t.true(submitting < 10 * parsing + 100_000, `${submitting} µs, parsing takes ${parsing}`)
+})
+
+const floods: [string, (n: number) => string][] = [
+  ['lists', (n) => '[],'.repeat(n / 2)],
+  ['levels', (n) => `${'['.repeat(n)}${']'.repeat(n)},`],
+  ['numbers', (n) => '1,'.repeat(n)],
+  ['members', (n) => `{${'"a":1,'.repeat(n / 2)}"b":1},`],
+  ['strings', (n) => '"\\\\",'.repeat(n)],
+]
+
+for (const [what, flood] of floods) {
+  test(`a large body may hold ${MAX_VALUES} values and no more: ${what}`, async (t) => {
+    using f = fleet()
+    const body = (n: number) =>
+      `{"model":"m","x":[${flood(n)}0],"pad":"${',\\"['.repeat(400_000)}"}`
+    const headers = { 'content-encoding': 'gzip' }
+    for (const raw of [body(MAX_VALUES), Buffer.from(body(2 * MAX_VALUES))]) {
+      await t.throwsAsync(f.scheduler.submit({ path: CHAT, raw }), {
+        code: 'WARMPATH_INVALID_BODY',
+        message: `the body holds more than ${MAX_VALUES} values`,
+      })
+    }
+    const raw = gzipSync(body(MAX_VALUES), { level: 1 })
+    await t.throwsAsync(f.scheduler.submit({ path: CHAT, raw, headers }), {
+      code: 'WARMPATH_INVALID_BODY',
+    })
+    if (what === 'levels') return
+    const turn = await f.scheduler.submit({ path: CHAT, raw: body(MAX_VALUES - 20) })
+    turn.complete()
+    t.is(f.left(), 0)
+  })
+}
+
+test('ids are not looked for in strings that are too long to hold one', async (t) => {
+  using f = fleet()
+  const carrier = (pad: string) => JSON.stringify({ session_id: 'mine', pad })
+  const sessionOf = async (user_id: string) => {
+    const body = { model: 'm', messages: [], metadata: { user_id } }
+    const turn = await f.scheduler.submit({ path: '/v1/messages', body })
+    turn.complete()
+    return turn.session
+  }
+  t.is(await sessionOf(carrier('x'.repeat(1000))), 'mine')
+  t.not(await sessionOf(carrier('x'.repeat(100_000))), 'mine')
+})
+
+test('a large text that is no JSON is told as such', async (t) => {
+  using f = fleet()
+  for (const end of ['"open', '"open\\', '"open\\"', ']']) {
+    const raw = `{"model":"m","x":"${'x'.repeat(2 ** 20)}"${end}`
+    await t.throwsAsync(f.scheduler.submit({ path: CHAT, raw }), {
+      code: 'WARMPATH_INVALID_BODY',
+      message: 'the body is not JSON',
+    })
+  }
 })
 
 const itself: { model: string; messages: unknown[] } = { model: 'm', messages: [] }

@@ -31,6 +31,7 @@ export {
   type IdentityOptions,
   type LimitOptions,
   type Logger,
+  parseBody,
   type Receipt,
   type RequestFacts,
   type ResponseFacts,

@@ -37,5 +37,6 @@ export type {
   ErrorMessage,
   HoldMessage,
 } from './telemetry/index.js'
+export { parseBody } from './turn/bounds.js'
 export type { Hold, TurnRequest } from './turn/request.js'
 export type { AnswerFacts, Turn, TurnInit } from './turn.js'

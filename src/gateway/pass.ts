@@ -8,7 +8,7 @@
  * Only a worker that refuses the connection is passed over, for the next that is up: here nothing
  * says whether a request may be repeated once it has been received.
  */
-import { type Destination, upstreamUrl, WarmpathError } from '../index.js'
+import { type Destination, parseBody, upstreamUrl, WarmpathError } from '../index.js'
 import { readBody } from './body.js'
 import { deliver } from './deliver.js'
 import type { Exchange } from './exchange.js'
@@ -43,11 +43,14 @@ async function passToOwner(parts: Parts, exchange: Exchange, id: string): Promis
   await give(parts, exchange, outcome)
 }
 
-/** The JSON object of a body; undefined for any other body, which is passed on as it is. */
+/**
+ * The JSON object of a body; undefined for any other body, and for one that is made to cost more to
+ * read than it cost to send: these are passed on as they are.
+ */
 function objectIn(raw: Buffer): Record<string, unknown> | undefined {
   if (raw[0] !== 0x7b) return undefined
   try {
-    return JSON.parse(raw.toString()) as Record<string, unknown>
+    return parseBody(raw)
   } catch {
     return undefined
   }

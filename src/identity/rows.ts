@@ -22,6 +22,9 @@ interface Row {
   parent: readonly Place[]
 }
 
+/** UTF-16 units of JSON inside a string; real ones have some hundreds. */
+const MAX_CARRIER = 64 * 1024
+
 const header =
   (name: string): Place =>
   (headers) => {
@@ -165,8 +168,9 @@ function idOf(value: unknown): string | undefined {
   return value.trim() || undefined
 }
 
+/** Undefined for what is no JSON, or longer than what any client keeps its ids in. */
 function parse(text: string | undefined): unknown {
-  if (text === undefined) return undefined
+  if (text === undefined || text.length > MAX_CARRIER) return undefined
   try {
     return JSON.parse(text)
   } catch {

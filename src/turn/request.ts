@@ -1,10 +1,10 @@
 /**
  * What a gateway hands in, read once: body bytes -> JSON -> facts, headers -> identity and tenant.
  *
- * Knows nothing of workers and targets. A body comes parsed or raw; raw bytes are decompressed
- * here, within `limits.bodyBytes` after decompression, and kept so that they can be sent on as they
- * came. Cost: parsing and canonical text, both linear in the body. Trusts nothing; throws
- * UNSUPPORTED_PATH, INVALID_BODY, UNSUPPORTED_ENCODING, BODY_TOO_LARGE, INVALID_ARGUMENT.
+ * Knows nothing of workers and targets. A body comes parsed or raw; raw bytes are decoded, within
+ * `limits.bodyBytes`, and kept so that they can be sent on as they came. Cost: parsing, one walk and
+ * canonical text, all linear in the body. Trusts nothing; throws UNSUPPORTED_PATH, INVALID_BODY,
+ * UNSUPPORTED_ENCODING, BODY_TOO_LARGE, INVALID_ARGUMENT.
  */
 import { hash } from 'node:crypto'
 import { type Dialect, dialectOf, type RequestFacts } from '../dialects/index.js'
@@ -16,8 +16,8 @@ import {
   identify,
   readHeaders,
 } from '../identity/index.js'
+import { checkBody, parseBody } from './bounds.js'
 import { decodeBody } from './encoding.js'
-import { checkNesting } from './nesting.js'
 
 /** One model request of a session. */
 export interface TurnRequest {
@@ -113,26 +113,10 @@ function bodyOf(
   request: TurnRequest,
   raw: Uint8Array | string | undefined,
 ): Record<string, unknown> | undefined {
-  let body = request.body
-  if (body === undefined && raw !== undefined) {
-    try {
-      body = JSON.parse(typeof raw === 'string' ? raw : utf8(raw))
-    } catch (cause) {
-      throw new WarmpathError('WARMPATH_INVALID_BODY', 'the body is not JSON', { cause })
-    }
-  }
-  if (body === undefined && (request.tokens !== undefined || request.hashes !== undefined)) {
-    return undefined
-  }
-  if (typeof body !== 'object' || body === null || Array.isArray(body)) {
-    throw new WarmpathError('WARMPATH_INVALID_BODY', 'the body must be a JSON object')
-  }
-  checkNesting(body)
-  return body as Record<string, unknown>
-}
-
-function utf8(bytes: Uint8Array): string {
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('utf8')
+  const { body, tokens, hashes } = request
+  if (body === undefined && raw !== undefined) return parseBody(raw)
+  if (body === undefined && (tokens !== undefined || hashes !== undefined)) return undefined
+  return checkBody(body)
 }
 
 /** Credentials are secrets: only a short digest of one leaves this function. */
