@@ -1,4 +1,5 @@
 /** What the gateway says of itself, what it passes on without a turn, and what it refuses. */
+import { gzipSync } from 'node:zlib'
 import test from 'ava'
 import { Scheduler } from '../src/index.js'
 import { gatewayOver, openGateway, until } from './gateway-support.js'
@@ -113,6 +114,12 @@ test('what is no turn goes to a worker, with the model mapped and without a rese
   t.is(JSON.parse(files.body).method, 'PUT')
   t.is(JSON.parse(files.body).body, 'not JSON')
 
+  const squeezed = await send(`${gateway.url}/v1/embeddings`, {
+    headers: { 'content-encoding': 'gzip' },
+    body: gzipSync('{"model":"auto"}'),
+  })
+  t.is(JSON.parse(squeezed.body).headers['content-encoding'], 'gzip')
+
   for (const levels of [200, 100_000]) {
     const input = '['.repeat(levels) + ']'.repeat(levels)
     const raw = `{"model":"auto","input":${input}}`
@@ -130,7 +137,7 @@ test('what is no turn goes to a worker, with the model mapped and without a rese
   })
   t.is(unknown.status, 404)
   t.is(JSON.parse(unknown.body).error.code, 'WARMPATH_UNKNOWN_MODEL')
-  t.is(worker.received.length, 4)
+  t.is(worker.received.length, 5)
 })
 
 test('what is no turn passes a worker over that refuses', async (t) => {

@@ -8,6 +8,7 @@
  * Only a worker that refuses the connection is passed over, for the next that is up: here nothing
  * says whether a request may be repeated once it has been received.
  */
+import type { IncomingHttpHeaders } from 'node:http'
 import { type Destination, parseBody, upstreamUrl, WarmpathError } from '../index.js'
 import { readBody } from './body.js'
 import { deliver } from './deliver.js'
@@ -69,7 +70,7 @@ async function ask(
   const request = {
     url,
     method,
-    headers: to.headers(headers),
+    headers: { ...to.headers(headers), ...encodingOf(headers) },
     body: body.length > 0 ? body : undefined,
   }
   try {
@@ -79,6 +80,12 @@ async function ask(
     parts.health.failed(worker, url, error)
     return error
   }
+}
+
+/** Unlike those of turns, these bodies pass as they were encoded. */
+function encodingOf(headers: IncomingHttpHeaders): Record<string, string> {
+  const encoding = headers['content-encoding']
+  return encoding === undefined ? {} : { 'content-encoding': encoding }
 }
 
 async function give(parts: Parts, exchange: Exchange, response: Response): Promise<void> {
