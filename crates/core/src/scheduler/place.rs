@@ -1,17 +1,26 @@
 //! Where a turn goes among the workers of its group: overlap, load and cost, then the choice.
 //!
-//! Costs O(blocks + workers of the group), and allocates nothing once its lists have grown.
+//! A [`Placer`] borrows the rooms that a placement reads and those that it changes; the turn itself is
+//! lent to it, so it knows no table of turns and settles nobody. First somebody is found, which changes
+//! nothing but the lists; then the turn settles on what was found. Costs O(blocks + workers of the
+//! group), and allocates nothing once its lists have grown.
 
+use crate::admission::Admission;
 use crate::block::Chain;
 use crate::error::{Error, Result};
-use crate::id::{GroupId, ReservationId, WorkerId};
-use crate::prefix;
-use crate::receipt::Trust;
+use crate::id::{GroupId, Micros, ReservationId, WorkerId};
+use crate::load::LoadLedger;
+use crate::prefix::{self, PrefixIndex};
+use crate::receipt::{Ring, Trust};
+use crate::score::TieBreaker;
 use crate::score::softmax::{self, Temperature};
+use crate::session::SessionRegistry;
 
 use super::Scheduler;
+use super::config::Config;
 use super::reservation::{Reservation, State};
 use super::scoring::{Scorer, Scratch, Wanted};
+use super::topology::Topology;
 use super::turn::Placement;
 
 /// What admission says of the worker when it lets a turn go.
@@ -30,16 +39,35 @@ pub(super) struct Picked {
     pub(super) is_kept: bool,
 }
 
+/// The parts of a scheduler that a placement needs.
+pub(super) struct Placer<'a> {
+    pub(super) now: Micros,
+    pub(super) config: &'a Config,
+    pub(super) topology: &'a Topology,
+    pub(super) sessions: &'a SessionRegistry,
+    pub(super) admission: &'a mut [Admission],
+    pub(super) prefix: &'a mut PrefixIndex,
+    pub(super) load: &'a mut LoadLedger,
+    pub(super) receipts: &'a mut Ring,
+    pub(super) ties: &'a mut TieBreaker,
+    pub(super) scratch: &'a mut Scratch,
+}
+
 impl Scheduler {
-    /// Scores the workers of `group`; the rows are in the scratch.
-    pub(super) fn score(&mut self, group: GroupId, chain: &Chain, wanted: &Wanted<'_>) {
-        let scorer = Scorer {
+    /// The parts that place turns.
+    pub(super) fn placer(&mut self) -> Placer<'_> {
+        Placer {
+            now: self.now,
+            config: &self.config,
             topology: &self.topology,
-            prefix: &self.prefix,
-            load: &self.load,
-            config: self.config.score,
-        };
-        scorer.score(group, chain, wanted, &mut self.scratch);
+            sessions: &self.sessions,
+            admission: &mut self.admission,
+            prefix: &mut self.prefix,
+            load: &mut self.load,
+            receipts: &mut self.receipts,
+            ties: &mut self.ties,
+            scratch: &mut self.scratch,
+        }
     }
 
     /// Sends a turn that admission has let go to a worker: the one where admission keeps it, else
@@ -51,10 +79,24 @@ impl Scheduler {
         let Some(mut turn) = self.reservations.remove(id) else {
             return Err(Error::unknown_id("the turn has ended"));
         };
-        let picked = self.find_worker(&turn, seat);
-        let placed = picked.map(|picked| self.settle_on(id, &mut turn, &picked));
+        let mut placer = self.placer();
+        let found = placer.find_worker(&turn, seat);
+        let placed = found.map(|picked| placer.settle_on(id, &mut turn, &picked));
         self.reservations.insert(id, turn);
         placed
+    }
+}
+
+impl Placer<'_> {
+    /// Scores the workers of `group`; the rows are in the scratch.
+    pub(super) fn score(&mut self, group: GroupId, chain: &Chain, wanted: &Wanted<'_>) {
+        let scorer = Scorer {
+            topology: self.topology,
+            prefix: self.prefix,
+            load: self.load,
+            config: self.config.score,
+        };
+        scorer.score(group, chain, wanted, self.scratch);
     }
 
     /// Scores the workers that may take the turn and picks one; changes nothing.
@@ -88,7 +130,7 @@ impl Scheduler {
             costs,
             weights,
             ..
-        } = &mut self.scratch;
+        } = &mut *self.scratch;
         if let Seat::Kept(kept) = seat
             && let Some(index) = rows.iter().position(|row| row.worker == kept)
         {

@@ -4,11 +4,11 @@ use crate::id::{Micros, ReservationId, WorkerId};
 use crate::receipt::{AdmissionNote, Candidate, MAX_CANDIDATES, PromptNote, Reported, Trust};
 use crate::session::SessionName;
 
-use super::Scheduler;
-use super::place::Picked;
+use super::place::{Picked, Placer};
 use super::reservation::Reservation;
 
-impl Scheduler {
+impl Placer<'_> {
+    /// Writes down what was picked and from what; returns the receipt's number.
     pub(super) fn write_receipt(
         &mut self,
         id: ReservationId,

@@ -50,7 +50,7 @@ impl Scheduler {
             ));
         }
         turn.route.excluded.push(worker);
-        let found = self.find_worker(turn, Seat::Offered(None));
+        let found = self.placer().find_worker(turn, Seat::Offered(None));
         if let Ok(picked) = found {
             return Ok(self.leave_for(id, turn, &picked));
         }
@@ -98,7 +98,7 @@ impl Scheduler {
             true => Some(Seat::Offered(None)),
             false => self.begin_admission(id, turn, &mut releases),
         };
-        let picked = seat.and_then(|seat| self.find_worker(turn, seat).ok());
+        let picked = seat.and_then(|seat| self.placer().find_worker(turn, seat).ok());
         let placed = picked.map(|picked| {
             turn.route.is_detour = true;
             self.leave_for(id, turn, &picked)
@@ -127,6 +127,6 @@ impl Scheduler {
             receipt.ending = Ending::Rerouted;
         }
         self.counters.rerouted += 1;
-        self.settle_on(id, turn, picked)
+        self.placer().settle_on(id, turn, picked)
     }
 }

@@ -266,7 +266,7 @@ impl Scheduler {
             .worker(worker)
             .is_ok_and(|worker| worker.health != Health::Removed);
         if is_known {
-            self.correct_prediction(turn, worker, &reported);
+            self.placer().correct_prediction(turn, worker, &reported);
         }
     }
 

@@ -59,7 +59,8 @@ impl Scheduler {
         let found = self.hash(turn, &mut chain).and_then(|_| {
             let choice = self.destination(turn, &chain)?;
             let group = self.topology.target(choice.target)?.group;
-            self.score(group, &chain, &Wanted::pinned(choice.pin));
+            self.placer()
+                .score(group, &chain, &Wanted::pinned(choice.pin));
             let mut rows = self.scratch.candidates().to_vec();
             rows.sort_by(|a, b| a.cost.total_cmp(&b.cost).then(a.worker.cmp(&b.worker)));
             Ok((choice.target, rows))
