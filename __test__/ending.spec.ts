@@ -29,6 +29,29 @@ test('figures that are none count as unknown, and the turn ends', async (t) => {
   t.is(f.left(), 0)
 })
 
+const ANSWERS: [reason: string, path: string, answer: object, isOver: boolean][] = [
+  ['stop', '/v1/chat/completions', { choices: [{ finish_reason: 'stop' }] }, true],
+  ['tool calls', '/v1/chat/completions', { choices: [{ finish_reason: 'tool_calls' }] }, false],
+  [
+    'function call',
+    '/v1/chat/completions',
+    { choices: [{ finish_reason: 'function_call' }] },
+    false,
+  ],
+  ['end of turn', '/v1/messages', { type: 'message', stop_reason: 'end_turn' }, true],
+  ['paused turn', '/v1/messages', { type: 'message', stop_reason: 'pause_turn' }, false],
+]
+
+for (const [reason, path, answer, isOver] of ANSWERS) {
+  test(`a loop that is over gives its room, one that goes on keeps it: ${reason} of ${path}`, async (t) => {
+    using f = crowded()
+    const turn = await f.scheduler.submit({ ...crowdedTurn('s'), path })
+    await turn.observe(Response.json(answer)).text()
+    t.is(f.left(), 0)
+    t.is(f.scheduler.status().workers[0]?.usedTokens === 0, isOver)
+  })
+}
+
 test('a usage that throws leaves the turn to be ended again', async (t) => {
   using f = fleet()
   const turn = await f.scheduler.submit(chat('s'))

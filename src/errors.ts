@@ -86,8 +86,17 @@ function fromNative(error: unknown): WarmpathError {
   const isObject = typeof error === 'object' && error !== null
   const code: unknown = isObject ? Reflect.get(error, 'code') : undefined
   const message = error instanceof Error ? error.message : String(error)
-  return new WarmpathError(isErrorCode(code) ? code : codeOfGlue(code), message, { cause: error })
+  const known = isErrorCode(code) ? code : codeOfGlue(code)
+  const retry = RECOVERS.has(known) ? { retryAfterSeconds: 1 } : {}
+  return new WarmpathError(known, message, { cause: error, ...retry })
 }
+
+/** What the next second may mend: a worker that comes back, a turn that ends. */
+const RECOVERS: ReadonlySet<ErrorCode> = new Set([
+  'WARMPATH_NO_WORKER',
+  'WARMPATH_OWNER_UNAVAILABLE',
+  'WARMPATH_TOO_MANY_RESERVATIONS',
+])
 
 /** napi-rs names a failed conversion `InvalidArg` or `<Type>Expected`. */
 function codeOfGlue(code: unknown): ErrorCode {

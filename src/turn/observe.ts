@@ -232,11 +232,20 @@ class Watch {
   }
 }
 
+/** Ends of an answer after which the client comes back, even where no call with an id was seen. */
+const OPEN_REASONS: ReadonlySet<string> = new Set([
+  'tool_use',
+  'tool_calls',
+  'function_call',
+  'pause_turn',
+])
+
 function completionOf({ usage, toolCalls, ended, finishReason, state }: ResponseFacts): Completion {
   const isKnown = toolCalls.length > 0 || ended || finishReason !== undefined
+  const isOpen = finishReason !== undefined && OPEN_REASONS.has(finishReason)
   return {
     ...(usage === undefined ? {} : { usage }),
-    ...(isKnown ? { finished: toolCalls.length === 0 } : {}),
+    ...(isKnown ? { finished: toolCalls.length === 0 && !isOpen } : {}),
     toolCalls: toolCalls.map((call) => call.id),
     state,
   }

@@ -277,6 +277,7 @@ impl World {
     fn check_settled(&mut self) {
         self.take_settled();
         self.check_counts();
+        self.check_nobody_waits_for_nothing();
     }
 
     fn take_settled(&mut self) {
@@ -298,6 +299,13 @@ impl World {
             status.reservations,
             count(Life::Held) + count(Life::Running)
         );
+    }
+
+    /// A fleet on which nothing runs keeps nobody waiting.
+    fn check_nobody_waits_for_nothing(&self) {
+        let status = self.scheduler.status();
+        let is_idle = status.reservations == status.holds;
+        assert!(!is_idle || status.holds == 0, "{status:?}");
     }
 
     fn assert_nothing_is_left(mut self) {

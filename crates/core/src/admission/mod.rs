@@ -178,6 +178,12 @@ impl Admission {
         each!(self, p => p.relieve(now, out));
     }
 
+    /// The turn that [`Self::relieve`] would let go.
+    #[must_use]
+    pub fn longest_held(&self) -> Option<ReservationId> {
+        each!(self, p => p.longest_held())
+    }
+
     /// Whether a further program of `tokens` fits on `worker` beside those that count there.
     #[must_use]
     pub fn has_room(&self, worker: WorkerId, tokens: u32) -> bool {

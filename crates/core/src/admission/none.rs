@@ -44,6 +44,10 @@ impl Passthrough {
 
     pub(super) fn relieve(&mut self, _now: Micros, _out: &mut Vec<Release>) {}
 
+    pub(super) fn longest_held(&self) -> Option<ReservationId> {
+        None
+    }
+
     pub(super) fn has_room(&self, _worker: WorkerId, _tokens: u32) -> bool {
         true
     }

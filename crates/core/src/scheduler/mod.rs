@@ -151,6 +151,7 @@ impl Scheduler {
                 let mut releases = Vec::new();
                 self.admission[group].advance(self.now, &mut releases);
                 self.release(group, releases, settled);
+                self.relieve_patient(group, settled);
             }
         }
         self.expire_holds(settled);

@@ -107,6 +107,7 @@ impl Scheduler {
             let abandoned = if placed.is_some() { old } else { new };
             let mut freed = Vec::new();
             self.admission[abandoned.index()].cancel(self.now, id, &mut freed);
+            self.relieve(abandoned, &mut freed);
             self.release(abandoned.index(), freed, settled);
         }
         self.release(new.index(), releases, settled);

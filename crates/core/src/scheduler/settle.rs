@@ -15,6 +15,9 @@ use super::reservation::{Reservation, State};
 use super::turn::{Completion, Outcome, Settled, TurnKind};
 use super::{Health, Scheduler};
 
+/// How long a turn waits for room that only idle sessions hold.
+const PATIENCE: Micros = Micros::from_secs(60);
+
 /// Whether a call found its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
@@ -166,6 +169,39 @@ impl Scheduler {
         if is_idle && self.topology.up(group).next().is_some() {
             self.admission[group.index()].relieve(self.now, releases);
         }
+    }
+
+    /// Lets turns go that have waited for [`PATIENCE`] although they would fit beside what is
+    /// running: what keeps them is room that idle sessions hold, and those have had their time.
+    /// O(workers of the group) a turn that goes.
+    pub(super) fn relieve_patient(&mut self, group: usize, settled: &mut Vec<Settled>) {
+        while let Some(id) = self.admission[group].longest_held() {
+            let is_patient = self.held_for(id).is_some_and(|held| held >= PATIENCE);
+            if !is_patient || !self.fits_beside_running(id) {
+                return;
+            }
+            let mut releases = Vec::new();
+            self.admission[group].relieve(self.now, &mut releases);
+            if releases.is_empty() {
+                return;
+            }
+            self.release(group, releases, settled);
+        }
+    }
+
+    /// Whether some worker has room for a held turn beside the turns that are running there.
+    fn fits_beside_running(&self, id: ReservationId) -> bool {
+        let Some(turn) = self.reservations.get(id) else {
+            return false;
+        };
+        let need = u64::from(turn.chain.tokens());
+        self.topology.up(turn.route.group).any(|(id, worker)| {
+            let running = self.load.load(id).map_or(0, |load| load.block_tokens);
+            let room = worker
+                .capacity_tokens
+                .map(|all| all.saturating_sub(running));
+            room.is_none_or(|room| room >= need)
+        })
     }
 
     /// A turn that was taken in and cannot go anywhere leaves as if it had never come.

@@ -675,6 +675,60 @@ fn nobody_waits_while_nothing_runs() {
 }
 
 #[test]
+fn nobody_waits_when_the_last_running_turn_moves_away() {
+    let (mut bench, other, _) = two_targets();
+    bench.scheduler.config.admission = AdmissionConfig::None;
+    let policy = AdmissionConfig::ThunderAgent(ThunderAgentConfig::default());
+    bench.scheduler.admission[0] = policy.policy().unwrap();
+    bench.health(B, Health::Removed);
+    bench.scheduler.admission[0].set_workers(bench.now, &[(A, Some(10_000))]);
+    let (id, _) = bench.go("vanished", &tokens(1, 8_000));
+    bench.complete(id, &used_tools());
+    let prompt = tokens(2, 500);
+    let asked = [TargetId(0), other];
+    let mut running = turn("running", &prompt);
+    running.targets = &asked;
+    let submitted = bench.submit(&running).unwrap();
+    let waiting = bench.hold("waiting", &tokens(3, 2_000));
+    let moved = bench
+        .scheduler
+        .reroute(bench.now, submitted.reservation, &mut bench.settled)
+        .unwrap();
+    assert_eq!(moved.target, other);
+    let settled: Vec<_> = bench.settled.iter().map(|s| s.reservation).collect();
+    assert_eq!(settled, [waiting]);
+}
+
+#[test]
+fn room_that_only_idle_sessions_hold_is_waited_for_a_minute() {
+    let mut bench = Bench::thunderagent(10_000);
+    bench.health(B, Health::Removed);
+    let (running, _) = bench.go("running", &tokens(1, 1_000));
+    for n in 2..10 {
+        let turn = bench.submit(&turn(&format!("vanished{n}"), &tokens(n, 1_000)));
+        let submitted = turn.unwrap();
+        if submitted.verdict == Verdict::Hold {
+            bench.after(61);
+        }
+        bench.complete(submitted.reservation, &used_tools());
+    }
+    bench.settled.clear();
+    let newcomer = bench.submit(&turn("newcomer", &tokens(20, 800))).unwrap();
+    assert_eq!(newcomer.verdict, Verdict::Hold);
+    bench.after(55);
+    assert_eq!(bench.settled, []);
+    bench.after(10);
+    let settled: Vec<_> = bench.settled.iter().map(|s| s.reservation).collect();
+    assert_eq!(settled, [newcomer.reservation]);
+    // What is running counts: nobody goes where it would not fit beside that.
+    let large = bench.submit(&turn("large", &tokens(21, 8_500))).unwrap();
+    assert_eq!(large.verdict, Verdict::Hold);
+    bench.after(600);
+    assert_eq!(bench.scheduler.status().holds, 1);
+    bench.complete(running, &used_tools());
+}
+
+#[test]
 fn a_session_that_comes_back_as_a_newcomer_goes_where_its_cache_is() {
     let mut bench = Bench::thunderagent(100_000);
     let prompt = tokens(1, 6_400);

@@ -14,6 +14,13 @@ impl ThunderAgent {
         self.table.orders.ledger.used(worker)
     }
 
+    /// See [`Admission::longest_held`](crate::admission::Admission::longest_held). O(1).
+    #[must_use]
+    pub fn longest_held(&self) -> Option<ReservationId> {
+        let &(_, id) = self.table.orders.held.first()?;
+        Some(self.table.current(id)?.begin.ticket)
+    }
+
     /// See [`Admission::has_room`](crate::admission::Admission::has_room).
     #[must_use]
     pub fn has_room(&self, worker: WorkerId, tokens: u32) -> bool {
