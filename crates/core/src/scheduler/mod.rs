@@ -224,12 +224,6 @@ impl Scheduler {
         self.topology.worker(worker).ok().map(|worker| worker.place)
     }
 
-    /// The sessions, for a look.
-    #[must_use]
-    pub fn sessions(&self) -> &SessionRegistry {
-        &self.sessions
-    }
-
     /// Figures for an operator.
     #[must_use]
     pub fn status(&self) -> Status {

@@ -125,6 +125,29 @@ fn used_tools() -> Completion<'static> {
     }
 }
 
+/// Adds a second target on a worker of its own.
+fn two_targets(mut bench: Bench) -> (Bench, TargetId, WorkerId) {
+    let Bench {
+        scheduler, settled, ..
+    } = &mut bench;
+    let group = scheduler
+        .add_group(Micros(0), GroupOptions::default())
+        .unwrap();
+    let target = scheduler.add_target("other", group).unwrap();
+    let worker = WorkerOptions {
+        name: "c".to_owned(),
+        group,
+        capacity_tokens: None,
+    };
+    let worker = scheduler.add_worker(Micros(0), worker, settled).unwrap();
+    (bench, target, worker)
+}
+
+const CALL: Ids<'static> = Ids {
+    bytes: b"call_1",
+    lengths: &[6],
+};
+
 #[test]
 fn a_sessions_next_turn_goes_where_its_prefix_is() {
     let mut bench = Bench::free();
@@ -209,39 +232,21 @@ fn a_report_of_fewer_cached_tokens_corrects_what_is_believed_of_the_rest() {
 
 #[test]
 fn a_tool_result_is_locked_to_its_issuer_and_a_lost_issuer_is_an_error() {
-    let mut bench = Bench::free();
-    let second = bench
-        .scheduler
-        .add_group(Micros(0), GroupOptions::default())
-        .unwrap();
-    let other = bench.scheduler.add_target("other", second).unwrap();
-    let worker = WorkerOptions {
-        name: "c".to_owned(),
-        group: second,
-        capacity_tokens: None,
-    };
-    let c = bench
-        .scheduler
-        .add_worker(Micros(0), worker, &mut bench.settled)
-        .unwrap();
+    let (mut bench, other, c) = two_targets(Bench::free());
     let prompt = tokens(1, 640);
     let mut first = turn("s", &prompt);
     let (preferred, both) = ([other], [TargetId(0), other]);
     first.targets = &preferred;
     let submitted = bench.submit(&first).unwrap();
-    let ids = Ids {
-        bytes: b"call_1",
-        lengths: &[6],
-    };
     let completion = Completion {
-        tool_calls: ids,
+        tool_calls: CALL,
         ..used_tools()
     };
     bench.complete(submitted.reservation, &completion);
 
     let mut next = turn("another-session", &prompt);
     next.targets = &both;
-    next.tool_results = ids;
+    next.tool_results = CALL;
     let locked = bench.submit(&next).unwrap();
     assert_eq!((locked.target, locked.lock), (other, Lock::ToolLoop));
     bench.complete(locked.reservation, &used_tools());
@@ -487,33 +492,9 @@ fn what_cannot_be_is_refused_and_occupies_nothing() {
     assert_eq!(bench.scheduler.status().sessions, 1);
 }
 
-/// A bench with a second target on a worker of its own.
-fn two_targets() -> (Bench, TargetId, WorkerId) {
-    let mut bench = Bench::free();
-    let group = bench
-        .scheduler
-        .add_group(Micros(0), GroupOptions::default())
-        .unwrap();
-    let target = bench.scheduler.add_target("other", group).unwrap();
-    let worker = WorkerOptions {
-        name: "c".to_owned(),
-        group,
-        capacity_tokens: None,
-    };
-    let added = bench
-        .scheduler
-        .add_worker(Micros(0), worker, &mut bench.settled);
-    (bench, target, added.unwrap())
-}
-
-const CALL: Ids<'static> = Ids {
-    bytes: b"call_1",
-    lengths: &[6],
-};
-
 #[test]
 fn a_retry_never_breaks_a_lock() {
-    let (mut bench, other, c) = two_targets();
+    let (mut bench, other, c) = two_targets(Bench::free());
     let prompt = tokens(1, 640);
     let asked = [other, TargetId(0)];
     let mut first = turn("s", &prompt);
@@ -538,7 +519,7 @@ fn a_retry_never_breaks_a_lock() {
 
 #[test]
 fn a_reroute_that_finds_nobody_changes_nothing() {
-    let (mut bench, other, c) = two_targets();
+    let (mut bench, other, c) = two_targets(Bench::free());
     let prompt = tokens(1, 640);
     let mut first = turn("s", &prompt);
     let asked = [other, TargetId(0)];
@@ -577,7 +558,7 @@ fn a_reroute_that_finds_nobody_changes_nothing() {
 
 #[test]
 fn a_detour_after_a_failure_does_not_bind_the_session() {
-    let (mut bench, other, c) = two_targets();
+    let (mut bench, other, c) = two_targets(Bench::free());
     let prompt = tokens(1, 640);
     let asked = [other, TargetId(0)];
     let mut first = turn("s", &prompt);
@@ -596,7 +577,7 @@ fn a_detour_after_a_failure_does_not_bind_the_session() {
 
 #[test]
 fn what_a_turn_issues_belongs_to_its_tenant_even_when_the_session_has_ended() {
-    let (mut bench, other, _) = two_targets();
+    let (mut bench, other, _) = two_targets(Bench::free());
     let prompt = tokens(1, 640);
     let preferred = [other, TargetId(0)];
     let mut first = turn("s", &prompt);
@@ -678,12 +659,8 @@ fn nobody_waits_while_nothing_runs() {
 
 #[test]
 fn nobody_waits_when_the_last_running_turn_moves_away() {
-    let (mut bench, other, _) = two_targets();
-    bench.scheduler.config.admission = AdmissionConfig::None;
-    let policy = AdmissionConfig::ThunderAgent(ThunderAgentConfig::default());
-    bench.scheduler.admission[0] = policy.policy().unwrap();
+    let (mut bench, other, _) = two_targets(Bench::thunderagent(10_000));
     bench.health(B, Health::Removed);
-    bench.scheduler.admission[0].set_workers(bench.now, &[(A, Some(10_000))]);
     let (id, _) = bench.go("vanished", &tokens(1, 8_000));
     bench.complete(id, &used_tools());
     let prompt = tokens(2, 500);
