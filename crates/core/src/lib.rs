@@ -22,6 +22,7 @@ pub mod scheduler;
 pub mod score;
 pub mod session;
 mod steps;
+mod table;
 
 pub use error::{Error, Result};
 pub use id::{GroupId, Micros, PlaceId, ProgramId, ReservationId, TargetId, WorkerId};

@@ -20,20 +20,10 @@ pub(crate) trait Layers {
 /// Where the holders of a chain's prefix stop.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Steps {
-    steps: Vec<RawStep>,
-    stopped: Vec<u32>,
     blocks: Vec<Stamped>,
     round: u32,
     here: Vec<u32>,
     next: Vec<u32>,
-}
-
-/// Those of `stopped[from..to]` hold exactly `blocks` blocks.
-#[derive(Clone, Copy, Debug)]
-struct RawStep {
-    blocks: u32,
-    from: u32,
-    to: u32,
 }
 
 /// A holder's depth, valid only in the round that wrote it: nothing has to be cleared.
@@ -65,13 +55,6 @@ impl Steps {
         }
     }
 
-    /// The depths at which someone stops, nearest the root first, and who.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &[u32])> {
-        self.steps
-            .iter()
-            .map(|s| (s.blocks, &self.stopped[s.from as usize..s.to as usize]))
-    }
-
     /// How many blocks `key` holds.
     pub(crate) fn blocks_at(&self, key: u32) -> u32 {
         match self.blocks.get(key as usize) {
@@ -81,8 +64,6 @@ impl Steps {
     }
 
     fn begin(&mut self) {
-        self.steps.clear();
-        self.stopped.clear();
         self.here.clear();
         self.round = self.round.wrapping_add(1);
         if self.round == 0 {
@@ -93,34 +74,25 @@ impl Steps {
 
     /// Writes down who is in `here` and not in `next`.
     fn stop(&mut self, blocks: u32) {
-        let from = self.stopped.len();
-        let mut next = self.next.iter().peekable();
-        for &key in &self.here {
-            while next.next_if(|&&n| n < key).is_some() {}
-            if next.next_if(|&&n| n == key).is_none() {
-                self.stopped.push(key);
-            }
-        }
-        for i in from..self.stopped.len() {
-            self.note(self.stopped[i], blocks);
-        }
-        self.steps.push(RawStep {
-            blocks,
-            from: from as u32,
-            to: self.stopped.len() as u32,
+        let (here, next) = (std::mem::take(&mut self.here), &self.next);
+        let mut staying = next.iter().peekable();
+        let stopped = here.iter().filter(|&&key| {
+            while staying.next_if(|&&n| n < key).is_some() {}
+            staying.next_if(|&&n| n == key).is_none()
         });
-    }
-
-    fn note(&mut self, key: u32, blocks: u32) {
-        let index = key as usize;
-        if self.blocks.len() <= index {
-            self.blocks.resize(index + 1, Stamped::default());
+        for &key in stopped {
+            note(&mut self.blocks, self.round, key, blocks);
         }
-        self.blocks[index] = Stamped {
-            round: self.round,
-            blocks,
-        };
+        self.here = here;
     }
+}
+
+fn note(table: &mut Vec<Stamped>, round: u32, key: u32, blocks: u32) {
+    let index = key as usize;
+    if table.len() <= index {
+        table.resize(index + 1, Stamped::default());
+    }
+    table[index] = Stamped { round, blocks };
 }
 
 /// The first depth in `(from, len]` where `same` no longer holds; it holds at `from` and never again
@@ -182,13 +154,6 @@ mod tests {
                 let mut expected = held.clone();
                 expected.resize(6, 0);
                 assert_eq!(found, expected);
-                let mut listed: Vec<_> = steps
-                    .iter()
-                    .flat_map(|(b, keys)| keys.iter().map(move |k| (*k, b as usize)))
-                    .collect();
-                listed.sort_unstable();
-                let reached = (0_u32..).zip(held).filter(|(_, r)| *r > 0);
-                assert_eq!(listed, reached.collect::<Vec<_>>());
             }
         }
     }

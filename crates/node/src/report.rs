@@ -73,7 +73,10 @@ pub(crate) fn status(state: &State) -> String {
         "targets": core.topology().targets().iter().map(|t| &t.name).collect::<Vec<_>>(),
         "prefix": {
             "blocks": prefix.blocks,
+            "runs": prefix.runs,
+            "anchors": prefix.anchors,
             "bytes": prefix.bytes,
+            "copies": anomalies.copies,
             "evicted": prefix.evicted,
         },
         "counters": {
@@ -86,8 +89,15 @@ pub(crate) fn status(state: &State) -> String {
         "anomalies": {
             "lateCalls": counters.late_calls,
             "clockStepsBack": counters.clock_steps_back,
+            "unknownPlace": anomalies.unknown_place,
             "unknownParent": anomalies.unknown_parent,
-            "duplicate": anomalies.duplicate,
+            "selfParent": anomalies.self_parent,
+            "cycle": anomalies.cycle,
+            "otherParent": anomalies.other_parent,
+            "repeated": anomalies.repeated,
+            "wrongBlockSize": anomalies.wrong_block_size,
+            "unnamed": anomalies.unnamed,
+            "notHeld": anomalies.not_held,
         },
     })
     .to_string()

@@ -14,8 +14,8 @@ use hashbrown::hash_map::Entry;
 use smallvec::SmallVec;
 
 use crate::block::Chain;
-use crate::prefix::ByHash;
 use crate::steps::{Layers, Steps};
+use crate::table::ByHash;
 use crate::{ReservationId, WorkerId};
 
 /// Emptied hash lists are kept for the next turns, up to so many.

@@ -1,136 +1,397 @@
 //! What does an engine's event change?
 //!
-//! Stores and removals in the engine's own words, already translated to chain hashes. Each block of a
-//! store stands below the one before it. What is impossible is counted by kind and ends the event
-//! there; blocks before it count, since they were possible. A block that was predicted becomes exact
-//! and is not counted twice. Exact blocks do not age and no capacity drives them out: the engine
-//! will say when they go.
-use super::place::Trust;
-use super::tree::{NodeId, Tree};
-use super::{Anomalies, PrefixIndex, Seat};
+//! Stores and removals in the engine's own words. A store says what each block contains and what the
+//! engine calls it; the chain is computed here, and not at all where the names show that the blocks
+//! are known. What is impossible is counted by kind and ends the event there; blocks before it count,
+//! since they were possible. A block that was predicted becomes exact and is not counted twice. Exact
+//! blocks do not age and no capacity drives them out: the engine will say when they go.
+//!
+//! A name is looked for where the place's last event ended, then among the anchors, then in the runs
+//! that it may be in: O(1) as a rule. A run that was searched often in vain gets an anchor for each of
+//! its blocks, so that names nobody knows cost no more than what there is, once.
+use super::PrefixIndex;
+use super::forest::Stretch;
+use super::lengths::NewLengths;
+use super::names::Voice;
+use super::run::{Address, RunId};
 use crate::PlaceId;
+use crate::block::extend;
+
+/// A run that was searched so often in vain gets an anchor for each block.
+const MAX_SCANS: u8 = 64;
+/// A run that short is not worth a second search.
+const SHORT_RUN: u32 = 16;
+/// How far up an event's first block is looked for among what it is said to follow.
+const CYCLE_WINDOW: u32 = 1_024;
 
 /// One block that an engine has stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoredBlock {
-    /// Its chain hash.
-    pub hash: u64,
-    /// Its tokens.
-    pub tokens: u32,
+    /// What the engine calls it: opaque, and unique in the engine's hash domain.
+    pub name: u64,
+    /// The hash of its own content (see [`crate::block::TokenBlocks::local_hashes`]).
+    pub local: u64,
+}
+
+/// Blocks that an engine has stored, one below the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StoredBlocks<'a> {
+    /// What the engine calls the block above the first; absent at the root.
+    pub parent: Option<u64>,
+    /// Tokens in each.
+    pub block_tokens: u32,
+    /// The blocks.
+    pub blocks: &'a [StoredBlock],
+}
+
+/// Where an event has got to.
+#[derive(Clone, Copy, Debug)]
+struct Cursor {
+    above: Option<Address>,
+    /// Blocks of the event that have found their place.
+    done: usize,
 }
 
 impl PrefixIndex {
-    /// The engine stored `blocks`, one below the other, the first below `parent` or at the root.
-    /// Returns how many of them the place has now. O(blocks), O(depth) when the event is impossible.
-    pub fn store(&mut self, place: PlaceId, parent: Option<u64>, blocks: &[StoredBlock]) -> usize {
-        if self.place(place).is_none() {
+    /// The engine stored these blocks. Returns how many of them the place has now that the event told
+    /// of. O(blocks).
+    pub fn store(&mut self, place: PlaceId, stored: &StoredBlocks<'_>) -> usize {
+        let Some(slot) = self.slot_of(place) else {
             self.anomalies.unknown_place += 1;
             return 0;
+        };
+        let voice = self.place(slot).voice(slot);
+        let size = self.place(slot).options.block_tokens;
+        if size.is_some_and(|size| size != stored.block_tokens) {
+            self.anomalies.wrong_block_size += 1;
+            return 0;
         }
-        let mut above = None;
-        if let Some(hash) = parent {
-            above = self.tree.find(hash);
-            if above.is_none() {
-                self.anomalies.unknown_parent += 1;
-                return 0;
+        let Ok(above) = self.parent_of(voice, stored) else {
+            return 0;
+        };
+        let possible = self.possible(voice, above, stored);
+        let Some(last) = stored.blocks[..possible].last() else {
+            return 0;
+        };
+        self.uses += 1;
+        let mut path = std::mem::take(&mut self.scratch.path);
+        path.clear();
+        let done = self.seat(voice, above, stored, possible, &mut path);
+        for stretch in &path {
+            let span = (stretch.from, stretch.to);
+            let again = self.ledger(slot).hold_exact(stretch.run, span);
+            self.anomalies.copies += again as u64;
+        }
+        if let Some(end) = path.last().and_then(Stretch::last) {
+            self.place_mut(slot).hints[0] = Some(end);
+            if done == possible {
+                self.anchors
+                    .insert(&self.forest, voice.domain, last.name, end);
             }
         }
-        self.uses += 1;
-        let mut path = std::mem::take(&mut self.path);
-        path.clear();
-        for block in blocks {
-            let Some(node) = seat(&mut self.tree, above, *block, &mut self.anomalies) else {
-                break;
-            };
-            path.extend(self.hold_exact(place, node));
-            above = Some(node);
-        }
-        for seat in path.iter().rev() {
-            self.tree.touch(seat.node, self.uses);
-        }
-        let stored = path.len();
-        self.path = path;
+        self.forest.touch(&path, self.uses);
+        self.scratch.path = path;
         self.enforce_bound();
-        stored
+        done
     }
 
-    /// The engine no longer has these blocks. A removal in the middle leaves a hole: credit stops
-    /// there, and what is behind it counts again once the hole is filled.
-    /// Returns how many the place lost. O(blocks), more where a hole opens.
-    pub fn remove(&mut self, place: PlaceId, hashes: &[u64]) -> usize {
-        if self.place(place).is_none() {
-            self.anomalies.unknown_place += 1;
+    /// The block that the event's first one hangs below; `Err` when nobody knows it.
+    fn parent_of(
+        &mut self,
+        voice: Voice,
+        stored: &StoredBlocks<'_>,
+    ) -> Result<Option<Address>, ()> {
+        let Some(name) = stored.parent else {
+            return Ok(None);
+        };
+        let found = self.locate(voice, name);
+        if found.is_none() {
+            self.anomalies.unknown_parent += 1;
+        }
+        found.map(Some).ok_or(())
+    }
+
+    /// How many of the event's blocks, from the first on, can be what it says: no block is above
+    /// itself, and none is there twice.
+    fn possible(
+        &mut self,
+        voice: Voice,
+        above: Option<Address>,
+        stored: &StoredBlocks<'_>,
+    ) -> usize {
+        let Some(first) = stored.blocks.first() else {
+            return 0;
+        };
+        if stored.parent == Some(first.name) {
+            self.anomalies.self_parent += 1;
             return 0;
         }
-        let mut removed = 0;
-        for &hash in hashes {
-            let node = self.tree.find(hash);
-            let Some(holder) = node.and_then(|n| self.tree.holder(n, place.0)) else {
-                self.anomalies.not_held += 1;
-                continue;
-            };
-            self.drop_slot(place, holder.slot);
-            removed += 1;
+        if above.is_some_and(|at| self.is_among(voice, at, first.name)) {
+            self.anomalies.cycle += 1;
+            return 0;
         }
+        if stored.blocks.len() == 1 {
+            return 1;
+        }
+        let seen = &mut self.scratch.names;
+        seen.clear();
+        seen.extend(stored.parent);
+        for (i, block) in stored.blocks.iter().enumerate() {
+            if !seen.insert(block.name) {
+                self.anomalies.repeated += 1;
+                return i;
+            }
+        }
+        stored.blocks.len()
+    }
+
+    /// Whether `name` is a block of the run of `at`, a little above it.
+    fn is_among(&self, voice: Voice, at: Address, name: u64) -> bool {
+        let from = (at.offset + 1).saturating_sub(CYCLE_WINDOW);
+        let names = &self.forest.runs[at.run].names;
+        let found = names.scan(voice.domain, from, name);
+        found.is_some_and(|offset| offset <= at.offset)
+    }
+
+    /// Finds the blocks of an event in the forest or lays them there, and names them. Returns how
+    /// many found their place.
+    fn seat(
+        &mut self,
+        voice: Voice,
+        above: Option<Address>,
+        stored: &StoredBlocks<'_>,
+        possible: usize,
+        path: &mut Vec<Stretch>,
+    ) -> usize {
+        let blocks = &stored.blocks[..possible];
+        let mut cursor = Cursor { above, done: 0 };
+        let mut hashes = std::mem::take(&mut self.scratch.hashes);
+        hashes.clear();
+        while cursor.done < possible {
+            let rest = &blocks[cursor.done..];
+            let found = self.join(voice, cursor.above, rest).or_else(|| {
+                if hashes.is_empty() {
+                    let above = cursor.above.map(|at| self.hash_of(at));
+                    hashes.resize(cursor.done, 0);
+                    chain(above, rest, &mut hashes);
+                }
+                self.place_by_content(voice, cursor, rest, &hashes, stored.block_tokens)
+            });
+            let Some(stretch) = found else {
+                break;
+            };
+            cursor.done += (stretch.to - stretch.from) as usize;
+            cursor.above = stretch.last();
+            match path.last_mut() {
+                Some(last) if (last.run, last.to) == (stretch.run, stretch.from) => {
+                    last.to = stretch.to;
+                }
+                _ => path.push(stretch),
+            }
+        }
+        self.scratch.hashes = hashes;
+        cursor.done
+    }
+
+    fn hash_of(&self, at: Address) -> u64 {
+        self.forest.runs[at.run].chain[at.offset as usize]
+    }
+
+    /// The blocks are the next ones of the run at hand, by their names.
+    fn join(
+        &mut self,
+        voice: Voice,
+        above: Option<Address>,
+        blocks: &[StoredBlock],
+    ) -> Option<Stretch> {
+        let Address { run, offset } = above?;
+        let from = offset + 1;
+        let names = &mut self.forest.runs[run].names;
+        let joined = names.join(voice, from, blocks) as u32;
+        let to = from + joined;
+        (joined > 0).then_some(Stretch { run, from, to })
+    }
+
+    /// Finds the next blocks by their chain hashes, or lays all that are left.
+    fn place_by_content(
+        &mut self,
+        voice: Voice,
+        cursor: Cursor,
+        blocks: &[StoredBlock],
+        hashes: &[u64],
+        block_tokens: u32,
+    ) -> Option<Stretch> {
+        let rest = &hashes[cursor.done..];
+        let stretch = match self.known(cursor.above, rest) {
+            Some(known) => known,
+            None => {
+                let lengths = NewLengths::Uniform(block_tokens);
+                let laid = self.forest.lay(voice.slot, cursor.above, rest, lengths);
+                if laid.is_none() {
+                    self.anomalies.other_parent += 1;
+                }
+                laid?
+            }
+        };
+        let blocks = &blocks[..(stretch.to - stretch.from) as usize];
+        let run = &mut self.forest.runs[stretch.run];
+        run.anchored = run.anchored.min(stretch.from);
+        if !run.names.give(voice, stretch.from, blocks) {
+            self.anomalies.unnamed += 1;
+            self.forest.settle(stretch.run);
+            return None;
+        }
+        Some(stretch)
+    }
+
+    /// The stretch below `above` that these hashes begin with.
+    fn known(&self, above: Option<Address>, hashes: &[u64]) -> Option<Stretch> {
+        if let Some(Address { run, offset }) = above {
+            let from = offset + 1;
+            let more = self.forest.runs[run].matching(from, hashes);
+            if more > 0 {
+                let to = from + more;
+                return Some(Stretch { run, from, to });
+            }
+        }
+        let run = self.forest.child(above, *hashes.first()?)?;
+        let to = self.forest.runs[run].matching(0, hashes);
+        Some(Stretch { run, from: 0, to })
+    }
+
+    /// The engine no longer has these blocks, or has a copy less of each. A removal in the middle
+    /// leaves a hole: credit stops there, and what is behind it counts again once the hole is filled.
+    /// Returns how many of them the place had. O(blocks).
+    pub fn remove(&mut self, place: PlaceId, names: &[u64]) -> usize {
+        let Some(slot) = self.slot_of(place) else {
+            self.anomalies.unknown_place += 1;
+            return 0;
+        };
+        let voice = self.place(slot).voice(slot);
+        let mut removed = 0;
+        let mut pending: Option<Stretch> = None;
+        for &name in names {
+            if let Some(more) = pending.and_then(|p| self.adjoining(voice, p, name)) {
+                pending = Some(more);
+                continue;
+            }
+            removed += pending.take().map_or(0, |p| self.drop_stretch(slot, p));
+            pending = self.locate(voice, name).map(|at| Stretch {
+                run: at.run,
+                from: at.offset,
+                to: at.offset + 1,
+            });
+        }
+        removed += pending.map_or(0, |p| self.drop_stretch(slot, p));
+        self.anomalies.not_held += (names.len() - removed) as u64;
+        self.rest();
         removed
     }
 
-    /// The place is empty now: an engine restarted, lost its cache, or events were missed.
-    /// O(blocks of the place). Gives memory back.
-    pub fn clear(&mut self, place: PlaceId) {
-        while let Some((slot, _)) = self.place(place).and_then(|p| p.any()) {
-            self.drop_slot(place, slot);
+    /// The stretch with one block more, where `name` is its neighbour. Engines drop the end of a
+    /// prefix first, so the one above is likelier.
+    fn adjoining(&self, voice: Voice, stretch: Stretch, name: u64) -> Option<Stretch> {
+        let names = &self.forest.runs[stretch.run].names;
+        let from = stretch.from.checked_sub(1);
+        if let Some(from) = from.filter(|&from| names.is(voice.domain, from, name)) {
+            return Some(Stretch { from, ..stretch });
         }
-        if let Some(known) = self.place_mut(place) {
-            known.shrink();
-        }
-        if let Some(moves) = self.tree.compact() {
-            for known in self.places.iter_mut().flatten() {
-                known.rename(|node| moves.of(node));
-            }
-        }
+        let behind = names.is(voice.domain, stretch.to, name);
+        behind.then_some(Stretch {
+            to: stretch.to + 1,
+            ..stretch
+        })
     }
 
-    fn hold_exact(&mut self, place: PlaceId, node: NodeId) -> Option<Seat> {
-        let known = self.places.get_mut(place.index())?.as_mut()?;
-        let slot = match self.tree.holder(node, place.0) {
-            None => {
-                let slot = known.add(node, Trust::Exact, self.tree.tokens(node));
-                self.tree.hold(node, place.0, slot);
-                slot
+    fn drop_stretch(&mut self, slot: u32, stretch: Stretch) -> usize {
+        let Stretch { run, from, to } = stretch;
+        let above = self.forest.above(Address { run, offset: from });
+        let dropped = self.ledger(slot).drop_copy(run, (from, to));
+        self.forest.settle(run);
+        self.place_mut(slot).hints[1] = above;
+        dropped
+    }
+
+    /// The block that the engine calls so.
+    fn locate(&mut self, voice: Voice, name: u64) -> Option<Address> {
+        let hints = self.place(voice.slot).hints;
+        let mut hinted = hints.into_iter().flatten();
+        if let Some(at) = hinted.find(|at| self.forest.is_named(*at, voice.domain, name)) {
+            return Some(at);
+        }
+        if let Some(at) = self.anchors.find(&self.forest, voice.domain, name) {
+            return Some(at);
+        }
+        let others = self.places().filter(|(slot, place)| {
+            *slot != voice.slot && place.options.domain == voice.domain && place.blocks > 0
+        });
+        let others: Vec<u32> = others.map(|(slot, _)| slot).collect();
+        let slots = std::iter::once(voice.slot).chain(others);
+        let mut voices = slots.map(|slot| Voice { slot, ..voice });
+        voices.find_map(|voice| self.search(voice, name))
+    }
+
+    /// Looks through the runs of a place whose blocks have no anchors.
+    fn search(&mut self, voice: Voice, name: u64) -> Option<Address> {
+        let runs = &self.place(voice.slot).runs;
+        let (first, end) = (runs.unsettled(), runs.all().len());
+        let mut is_settled = true;
+        for index in first..end {
+            let id = self.place(voice.slot).runs.all()[index];
+            let Some(run) = self.forest.runs.get_mut(id) else {
+                continue;
+            };
+            if run.anchored == run.len() {
+                continue;
             }
-            Some(holder) => {
-                match known.slot(holder.slot).trust {
-                    Trust::Exact => self.anomalies.duplicate += 1,
-                    Trust::Predicted => known.promote(holder.slot),
-                }
-                holder.slot
+            let found = run.names.scan(voice.domain, run.anchored, name);
+            run.scans += 1;
+            if found.is_some() || run.scans >= MAX_SCANS || run.len() <= SHORT_RUN {
+                self.anchors.promote(&mut self.forest, id);
+            } else {
+                is_settled = false;
             }
+            if let Some(offset) = found {
+                return Some(Address { run: id, offset });
+            }
+        }
+        if is_settled {
+            self.place_mut(voice.slot).runs.settle();
+        }
+        None
+    }
+
+    /// The place is empty now: an engine restarted, lost its cache, or events were missed.
+    /// O(runs of the place), and of the whole when that leaves it mostly empty: memory is given back.
+    pub fn clear(&mut self, place: PlaceId) {
+        let Some(slot) = self.slot_of(place) else {
+            return;
         };
-        Some(Seat { node, slot })
+        self.peak = self.peak.max(self.forest.blocks());
+        let mut runs: Vec<RunId> = self.place_mut(slot).reset();
+        runs.sort_unstable();
+        runs.dedup();
+        for id in runs {
+            let Some(run) = self.forest.runs.get_mut(id) else {
+                continue;
+            };
+            run.forget(slot);
+            self.forest.settle(id);
+        }
+        self.rest();
+        self.shrink();
     }
 }
 
-/// The node of `block` below `above`; counts why there can be none.
-pub(super) fn seat(
-    tree: &mut Tree,
-    above: Option<NodeId>,
-    block: StoredBlock,
-    anomalies: &mut Anomalies,
-) -> Option<NodeId> {
-    let Some(node) = tree.find_below(above, block.hash) else {
-        return Some(tree.insert(block.hash, above, block.tokens));
-    };
-    if tree.parent(node) == above {
-        return Some(node);
-    }
-    let mut ancestors = std::iter::successors(above, |&n| tree.parent(n));
-    if above == Some(node) {
-        anomalies.self_parent += 1;
-    } else if ancestors.any(|n| n == node) {
-        anomalies.cycle += 1;
-    } else {
-        anomalies.other_parent += 1;
-    }
-    None
+/// Appends the chain hashes of blocks below one whose hash is `above`.
+fn chain(above: Option<u64>, blocks: &[StoredBlock], out: &mut Vec<u64>) {
+    let mut above = above;
+    out.extend(blocks.iter().map(|block| {
+        let hash = match above {
+            None => block.local,
+            Some(parent) => extend(parent, block.local),
+        };
+        above = Some(hash);
+        hash
+    }));
 }

@@ -1,46 +1,66 @@
 //! Who has which blocks of this prompt?
 //!
-//! One tree of blocks for all places. Two feeds: the router's own decisions, which leave a prompt's
+//! One radix tree for all places. Two feeds: the router's own decisions, which leave a prompt's
 //! blocks behind where it went (predicted: they age, are bounded by the place's capacity, and are
 //! corrected by the cached tokens that the engine reports), and engine events (exact: they come and
 //! go as the engine says). Credit is contiguous from the root, always.
 //!
-//! A decision costs O(depth) for its own path; a look-up O(changes × log depth) plus the places that
-//! stop at each change, whatever the number of places and blocks; an event O(its blocks). Memory is
-//! about 160 bytes a block at one place and 56 for each further one. The index knows no clock (times are
-//! passed in; one that goes backwards is taken as the latest so far), no load and no cost.
-//! It trusts chain hashes to vouch for their prefix, and engines for nothing: what cannot be is
-//! counted and has no effect.
+//! The tree is made of runs (`run`, `forest`): stretches of blocks that follow each other, with their
+//! chain hashes side by side, never split. Who holds which part of a run is a bit or an interval
+//! (`held`); what engines call the blocks stands beside them (`names`) and is found by a cache of
+//! anchors (`anchors`). Nothing is kept per block but its hash and its name. A decision and an event
+//! cost O(runs on their way) besides what is new; a place is cleared in O(its runs).
+//!
+//! The index knows no clock (times are passed in; one that goes backwards is taken as the latest so
+//! far), no load and no cost. It trusts chain hashes to vouch for their prefix, and engines for
+//! nothing: what cannot be is counted and has no effect.
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use crate::block::Chain;
 use crate::{Error, Micros, PlaceId, Result, WorkerId};
 
+mod anchors;
+mod arena;
 mod exact;
+mod forest;
+mod held;
+mod ledger;
+mod lengths;
+mod names;
 mod overlap;
 mod place;
 mod predicted;
+mod run;
+mod set;
 mod stats;
-mod tree;
 
-pub use exact::StoredBlock;
+pub use exact::{StoredBlock, StoredBlocks};
 pub use overlap::{Coverage, Overlap, Step};
 pub use place::{PlaceOptions, Tier, Trust};
 pub use predicted::Correction;
 pub use stats::{Anomalies, PlaceStats, PrefixStats};
-pub(crate) use tree::ByHash;
 
+use anchors::Anchors;
+use forest::{Forest, Stretch};
+use held::Span;
+use ledger::Ledger;
 use place::Place;
-use tree::{NodeId, Tree};
+use run::RunId;
+
+/// Places at one time; a bound on what a set of them can cost.
+const MAX_PLACES: usize = 1 << SLOT_BITS;
+const SLOT_BITS: u32 = 16;
 
 /// The blocks of all places.
 #[derive(Clone, Debug)]
 pub struct PrefixIndex {
-    tree: Tree,
-    /// By [`PlaceId`]; an id is never used again.
-    places: Vec<Option<Place>>,
+    forest: Forest,
+    anchors: Anchors,
+    seats: Vec<Seat>,
     max_blocks: usize,
+    /// The most blocks since memory was given back last.
+    peak: usize,
     /// When to look at a place's oldest prediction; at most one entry a place.
     due: BinaryHeap<Reverse<(Micros, u32)>>,
     now: Micros,
@@ -48,38 +68,49 @@ pub struct PrefixIndex {
     uses: u64,
     evicted: u64,
     anomalies: Anomalies,
-    path: Vec<Seat>,
+    scratch: Scratch,
 }
 
-/// A block of a path and where the place at hand keeps it.
-#[derive(Clone, Copy, Debug)]
+/// Room for a place. It is given away again after a place has left, under another id.
+#[derive(Clone, Debug, Default)]
 struct Seat {
-    node: NodeId,
-    slot: u32,
+    generation: u32,
+    place: Option<Place>,
+}
+
+/// Room to work in.
+#[derive(Clone, Debug, Default)]
+struct Scratch {
+    path: Vec<Stretch>,
+    spans: Vec<Span>,
+    hashes: Vec<u64>,
+    names: hashbrown::HashSet<u64>,
 }
 
 impl PrefixIndex {
-    /// An index of at most `max_blocks` distinct blocks; beyond, the leaves that were used least
-    /// recently go.
+    /// An index of at most `max_blocks` distinct blocks; beyond, the ends of prefixes that were used
+    /// least recently go.
     #[must_use]
     pub fn new(max_blocks: usize) -> Self {
         Self {
-            tree: Tree::default(),
-            places: Vec::new(),
+            forest: Forest::default(),
+            anchors: Anchors::default(),
+            seats: Vec::new(),
             max_blocks,
+            peak: 0,
             due: BinaryHeap::new(),
             now: Micros(0),
             uses: 0,
             evicted: 0,
             anomalies: Anomalies::default(),
-            path: Vec::new(),
+            scratch: Scratch::default(),
         }
     }
 
     /// Registers a place. The same worker, rank and tier may not be registered twice.
     ///
     /// # Errors
-    /// `DUPLICATE_ID`. O(places).
+    /// `DUPLICATE_ID`; `INVALID_ARGUMENT` beyond 65,536 places at a time. O(places).
     pub fn add_place(
         &mut self,
         worker: WorkerId,
@@ -88,72 +119,108 @@ impl PrefixIndex {
         options: PlaceOptions,
     ) -> Result<PlaceId> {
         let same = |p: &Place| (p.worker, p.rank, p.tier) == (worker, rank, tier);
-        if self.places.iter().flatten().any(same) {
+        if self.places().any(|(_, p)| same(p)) {
             let detail = format!("worker {} has rank {rank}, tier {tier:?} already", worker.0);
             return Err(Error::duplicate_id(detail));
         }
-        let id = PlaceId(self.places.len() as u32);
-        let place = Place::new(worker, rank, tier, options);
-        self.places.push(Some(place));
-        Ok(id)
+        let free = self.seats.iter().position(|seat| seat.place.is_none());
+        let slot = free.unwrap_or(self.seats.len());
+        if slot >= MAX_PLACES {
+            return Err(Error::invalid_argument("there are 65,536 places already"));
+        }
+        if slot == self.seats.len() {
+            self.seats.push(Seat::default());
+        }
+        self.seats[slot].place = Some(Place::new(worker, rank, tier, options));
+        Ok(self.id_of(slot as u32))
     }
 
     /// Forgets a place and all that it holds. False when there is no such place.
     pub fn remove_place(&mut self, place: PlaceId) -> bool {
         self.clear(place);
-        let known = self.places.get_mut(place.index());
-        known.is_some_and(|p| p.take().is_some())
+        let Some(slot) = self.slot_of(place) else {
+            return false;
+        };
+        let seat = &mut self.seats[slot as usize];
+        seat.generation = (seat.generation + 1) % (1 << (u32::BITS - SLOT_BITS));
+        seat.place = None;
+        true
     }
 
     /// Changes a place's bound; what is too much goes at once. False when there is no such place.
     pub fn set_capacity(&mut self, place: PlaceId, capacity_tokens: Option<u64>) -> bool {
-        let Some(known) = self.place_mut(place) else {
+        let Some(slot) = self.slot_of(place) else {
             return false;
         };
-        known.options.capacity_tokens = capacity_tokens;
-        self.enforce_capacity(place);
+        self.place_mut(slot).options.capacity_tokens = capacity_tokens;
+        self.enforce_capacity(slot);
         true
     }
 
-    /// How much of `chain` each place has, contiguous from the root. No allocation once `out` has
-    /// grown to the number of places and the depth of prompts.
+    /// How much of `chain` each place has, contiguous from the root. O(runs on the way × the places
+    /// that hold parts of them), whatever the depth. No allocation once `out` has grown.
     pub fn find(&self, chain: &Chain, out: &mut Overlap) {
-        out.walk(&self.tree, chain);
+        out.walk(&self.forest, chain, self.seats.iter().map(|s| s.generation));
     }
 
-    /// Whether some place holds the block at all, and on what evidence `place` does. O(1).
+    /// How many blocks of `chain` the place has without a gap from block `from` on, that many
+    /// included: what a farther tier adds where a nearer one stopped. `from` itself when it lacks the
+    /// next block, or is not registered. O(runs on the way).
     #[must_use]
-    pub fn trust(&self, place: PlaceId, hash: u64) -> Option<Trust> {
-        let holder = self.tree.holder(self.tree.find(hash)?, place.0)?;
-        Some(self.place(place)?.slot(holder.slot).trust)
+    pub fn reach(&self, place: PlaceId, chain: &Chain, from: u32) -> u32 {
+        let Some(slot) = self.slot_of(place) else {
+            return from;
+        };
+        let (mut depth, mut above) = (0, None);
+        let mut reach = from;
+        while let Some(&hash) = chain.hashes().get(depth)
+            && let Some(id) = self.forest.child(above, hash)
+        {
+            let run = &self.forest.runs[id];
+            let matched = run.matching(0, &chain.hashes()[depth..]);
+            let (begin, end) = (depth as u32, depth as u32 + matched);
+            if end > reach {
+                let at = reach - begin;
+                let to = run.held.reach(slot, at, run.len()).min(matched);
+                reach = begin + to;
+                if to < matched {
+                    return reach;
+                }
+            }
+            depth = end as usize;
+            above = Some(run::Address {
+                run: id,
+                offset: matched - 1,
+            });
+        }
+        reach
     }
 
     /// Tokens that a place holds, stranded ones included; zero for an unknown place. O(1).
     #[must_use]
     pub fn tokens(&self, place: PlaceId) -> u64 {
-        self.place(place).map_or(0, |p| p.tokens)
+        let slot = self.slot_of(place);
+        slot.map_or(0, |slot| self.place(slot).tokens)
     }
 
-    /// The size of everything. O(places + blocks).
+    /// The size of everything. O(places + runs).
     #[must_use]
     pub fn stats(&self) -> PrefixStats {
-        let registered = (0..).zip(&self.places);
-        let places = registered.filter_map(|(id, place)| {
-            let place = place.as_ref()?;
-            Some(PlaceStats {
-                place: PlaceId(id),
-                worker: place.worker,
-                rank: place.rank,
-                tier: place.tier,
-                blocks: place.blocks(),
-                tokens: place.tokens,
-                capacity_tokens: place.options.capacity_tokens,
-            })
+        let places = self.places().map(|(slot, place)| PlaceStats {
+            place: self.id_of(slot),
+            worker: place.worker,
+            rank: place.rank,
+            tier: place.tier,
+            blocks: place.blocks,
+            tokens: place.tokens,
+            capacity_tokens: place.options.capacity_tokens,
         });
-        let slots: usize = self.places.iter().flatten().map(Place::bytes).sum();
+        let own: usize = self.places().map(|(_, place)| place.bytes()).sum();
         PrefixStats {
-            blocks: self.tree.len(),
-            bytes: self.tree.bytes() + slots,
+            blocks: self.forest.blocks(),
+            runs: self.forest.runs.len(),
+            anchors: self.anchors.len(),
+            bytes: self.forest.bytes() + self.anchors.bytes() + own,
             evicted: self.evicted,
             places: places.collect(),
             anomalies: self.anomalies,
@@ -161,38 +228,92 @@ impl PrefixIndex {
         }
     }
 
-    fn place(&self, place: PlaceId) -> Option<&Place> {
-        self.places.get(place.index())?.as_ref()
+    fn places(&self) -> impl Iterator<Item = (u32, &Place)> {
+        let seats = (0..).zip(&self.seats);
+        seats.filter_map(|(slot, seat)| Some((slot, seat.place.as_ref()?)))
     }
 
-    fn place_mut(&mut self, place: PlaceId) -> Option<&mut Place> {
-        self.places.get_mut(place.index())?.as_mut()
+    fn id_of(&self, slot: u32) -> PlaceId {
+        PlaceId(self.seats[slot as usize].generation << SLOT_BITS | slot)
     }
 
-    /// Lets `place` no longer hold the block in `slot`.
-    fn drop_slot(&mut self, place: PlaceId, slot: u32) -> u32 {
-        let Some(known) = self.places.get_mut(place.index()).and_then(Option::as_mut) else {
-            return 0;
-        };
-        let node = known.slot(slot).node;
-        let tokens = self.tree.tokens(node);
-        known.take(slot, tokens);
-        self.tree.release(node, place.0);
-        tokens
+    /// The slot of a place that is registered.
+    fn slot_of(&self, place: PlaceId) -> Option<u32> {
+        let slot = slot_in(place);
+        let seat = self.seats.get(slot as usize)?;
+        let is_it = seat.place.is_some() && seat.generation == place.0 >> SLOT_BITS;
+        is_it.then_some(slot)
+    }
+
+    /// The place at a slot that [`Self::slot_of`] gave.
+    fn place(&self, slot: u32) -> &Place {
+        let place = self.seats[slot as usize].place.as_ref();
+        place.expect("the slot is taken")
+    }
+
+    fn place_mut(&mut self, slot: u32) -> &mut Place {
+        let place = self.seats[slot as usize].place.as_mut();
+        place.expect("the slot is taken")
+    }
+
+    fn ledger(&mut self, slot: u32) -> Ledger<'_> {
+        let place = self.seats[slot as usize].place.as_mut();
+        Ledger {
+            forest: &mut self.forest,
+            place: place.expect("the slot is taken"),
+            slot,
+            spans: &mut self.scratch.spans,
+        }
+    }
+
+    /// Lets the place lose blocks that nobody may need any more.
+    fn release(&mut self, slot: u32, run: RunId, span: Span) {
+        self.ledger(slot).lose(run, span);
+        self.forest.settle(run);
+        self.rest();
+    }
+
+    /// Gives back what an empty index does not need.
+    fn rest(&mut self) {
+        if self.forest.blocks() == 0 {
+            self.anchors.reset();
+            self.scratch = Scratch::default();
+        }
+    }
+
+    /// Gives back what was needed when there was much more.
+    fn shrink(&mut self) {
+        if self.forest.blocks() < self.peak / 4 {
+            self.forest.shrink();
+            self.anchors.shrink(&self.forest);
+            self.peak = self.forest.blocks();
+        }
     }
 
     /// Keeps the whole index within its bound.
     fn enforce_bound(&mut self) {
-        while self.tree.len() > self.max_blocks {
-            let Some(leaf) = self.tree.oldest_leaf() else {
+        while self.forest.blocks() > self.max_blocks {
+            let Some(id) = self.forest.oldest_end() else {
                 return;
             };
-            self.evicted += 1;
-            while let Some(holder) = self.tree.any_holder(leaf) {
-                self.drop_slot(PlaceId(holder.place), holder.slot);
+            let run = &self.forest.runs[id];
+            let floor = run.pinned().max(run.recency.head());
+            let excess = self.forest.blocks() - self.max_blocks;
+            let cut = (excess as u32).min(run.len() - floor).max(1);
+            let span = (run.len() - cut, run.len());
+            self.evicted += u64::from(cut);
+            for slot in run.held.slots() {
+                self.ledger(slot).lose(id, span);
             }
+            self.forest.settle(id);
         }
+        self.rest();
     }
+}
+
+/// The slot that an id speaks of.
+fn slot_in(place: PlaceId) -> u32 {
+    place.0 & (MAX_PLACES as u32 - 1)
 }
 
 #[cfg(test)]

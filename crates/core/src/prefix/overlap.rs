@@ -1,12 +1,19 @@
 //! Who has how much of this prompt?
 //!
-//! The answer of a look-up: the depths at which some place stops, and which. Reused between look-ups,
+//! The answer of a look-up: the depths at which some place stops, and which. A step is a set of
+//! places, so that a prefix which all share is one step however many they are. Reused between look-ups
 //! it allocates nothing once it has grown. It vouches only for coverage that is contiguous from the
 //! root; what is stranded behind a hole is not in it.
-use super::tree::Tree;
+use super::forest::Forest;
+use super::held::Held;
+use super::run::Address;
+use super::set::SlotSet;
+use super::{SLOT_BITS, Trust, slot_in};
 use crate::block::Chain;
-use crate::steps::{Layers, Steps};
 use crate::{Micros, PlaceId};
+
+/// With more steps than this, what each place has is written down instead of looked for.
+const FEW_STEPS: usize = 4;
 
 /// The places that hold exactly `blocks` blocks of the prompt.
 #[derive(Clone, Copy, Debug)]
@@ -15,21 +22,55 @@ pub struct Step<'a> {
     pub blocks: u32,
     /// Their tokens.
     pub tokens: u32,
-    places: &'a [u32],
+    places: &'a SlotSet,
+    ids: &'a [u32],
 }
 
 impl<'a> Step<'a> {
-    /// The places that stop here, ascending.
-    pub fn places(&self) -> impl ExactSizeIterator<Item = PlaceId> + use<'a> {
-        self.places.iter().map(|&p| PlaceId(p))
+    /// The places that stop here, ascending by when their room was given out first.
+    pub fn places(&self) -> impl Iterator<Item = PlaceId> + use<'a> {
+        let ids = self.ids;
+        self.places
+            .iter()
+            .map(move |slot| PlaceId(ids[slot as usize] << SLOT_BITS | slot))
+    }
+
+    /// How many places stop here.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.places.len()
     }
 }
 
 /// How much of one prompt each place has.
 #[derive(Clone, Debug, Default)]
 pub struct Overlap {
-    steps: Steps,
-    ends: Vec<u32>,
+    /// Only the first `len` are of this answer; the others keep their room.
+    steps: Vec<RawStep>,
+    len: usize,
+    /// By slot: blocks and tokens, valid in the round that wrote them.
+    by_slot: Vec<Reached>,
+    round: u32,
+    /// The generation of each slot, to tell an id from one that had its slot before.
+    generations: Vec<u32>,
+    /// Those that have everything so far.
+    active: SlotSet,
+    next: SlotSet,
+    stops: Vec<(u32, u32)>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct RawStep {
+    blocks: u32,
+    tokens: u32,
+    places: SlotSet,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Reached {
+    round: u32,
+    blocks: u32,
+    tokens: u32,
 }
 
 impl Overlap {
@@ -42,58 +83,162 @@ impl Overlap {
     /// Blocks of the prompt at `place`, contiguous from the root. O(1).
     #[must_use]
     pub fn blocks_at(&self, place: PlaceId) -> u32 {
-        self.steps.blocks_at(place.0)
+        self.reached(place).0
     }
 
     /// Tokens of the prompt at `place`, contiguous from the root. O(1).
     #[must_use]
     pub fn tokens_at(&self, place: PlaceId) -> u32 {
-        tokens_of(&self.ends, self.blocks_at(place))
+        self.reached(place).1
     }
 
     /// The depths at which places stop, nearest the root first. Places without a block are absent.
     pub fn steps(&self) -> impl Iterator<Item = Step<'_>> {
-        self.steps.iter().map(|(blocks, places)| Step {
-            blocks,
-            tokens: tokens_of(&self.ends, blocks),
-            places,
+        self.steps[..self.len].iter().map(|step| Step {
+            blocks: step.blocks,
+            tokens: step.tokens,
+            places: &step.places,
+            ids: &self.generations,
         })
     }
 
-    pub(super) fn walk(&mut self, tree: &Tree, chain: &Chain) {
-        let layers = TreeLayers {
-            tree,
-            hashes: chain.hashes(),
-        };
-        self.steps.walk(chain.len(), &layers);
-        let deepest = self.steps.iter().last().map_or(0, |(blocks, _)| blocks);
-        self.ends.clear();
-        self.ends
-            .extend_from_slice(&chain.ends()[..deepest as usize]);
-    }
-}
-
-fn tokens_of(ends: &[u32], blocks: u32) -> u32 {
-    match blocks {
-        0 => 0,
-        n => ends[n as usize - 1],
-    }
-}
-
-struct TreeLayers<'a> {
-    tree: &'a Tree,
-    hashes: &'a [u64],
-}
-
-impl Layers for TreeLayers<'_> {
-    fn count(&self, depth: usize) -> usize {
-        let node = self.tree.find(self.hashes[depth]);
-        node.map_or(0, |n| self.tree.rooted(n))
+    fn reached(&self, place: PlaceId) -> (u32, u32) {
+        let slot = slot_in(place);
+        if self.generations.get(slot as usize) != Some(&(place.0 >> SLOT_BITS)) {
+            return (0, 0);
+        }
+        if self.len > FEW_STEPS {
+            return match self.by_slot.get(slot as usize) {
+                Some(at) if at.round == self.round => (at.blocks, at.tokens),
+                _ => (0, 0),
+            };
+        }
+        let steps = &self.steps[..self.len];
+        let own = steps.iter().find(|step| step.places.contains(slot));
+        own.map_or((0, 0), |step| (step.blocks, step.tokens))
     }
 
-    fn keys(&self, depth: usize, out: &mut Vec<u32>) {
-        if let Some(node) = self.tree.find(self.hashes[depth]) {
-            out.extend(self.tree.rooted_places(node));
+    /// Replaces the answer. `generations` are those of the slots at this moment.
+    pub(super) fn walk(
+        &mut self,
+        forest: &Forest,
+        chain: &Chain,
+        generations: impl Iterator<Item = u32>,
+    ) {
+        self.generations.clear();
+        self.generations.extend(generations);
+        self.len = 0;
+        let (hashes, mut depth, mut above) = (chain.hashes(), 0, None);
+        while let Some(&hash) = hashes.get(depth)
+            && let Some(id) = forest.child(above, hash)
+        {
+            let run = &forest.runs[id];
+            let matched = run.matching(0, &hashes[depth..]);
+            self.narrow(&run.held, (depth as u32, matched), chain);
+            if self.active.is_empty() {
+                break;
+            }
+            depth += matched as usize;
+            above = Some(Address {
+                run: id,
+                offset: matched - 1,
+            });
+        }
+        if depth > 0 {
+            std::mem::swap(&mut self.next, &mut self.active);
+            self.push_next(depth as u32, chain);
+            self.active.clear();
+        }
+        if self.len > FEW_STEPS {
+            self.write_down();
+        }
+    }
+
+    /// `matched` blocks of a run follow after `depth`: who of the active has them all, and where do
+    /// the others stop?
+    fn narrow(&mut self, held: &Held, (depth, matched): (u32, u32), chain: &Chain) {
+        self.stops.clear();
+        if depth == 0 {
+            // At the root, whoever has something is active.
+            self.active.copy_from(held.full());
+            for (slot, to) in held.heads() {
+                match to >= matched {
+                    true => self.active.insert(slot),
+                    false => self.stops.push((to, slot)),
+                }
+            }
+            self.stop_in_order(chain);
+            return;
+        }
+        self.next.copy_from(held.full());
+        for (slot, to) in held.heads() {
+            if self.active.contains(slot) {
+                match to >= matched {
+                    true => self.next.insert(slot),
+                    false => self.stops.push((depth + to, slot)),
+                }
+            }
+        }
+        self.next.keep(&self.active);
+        // Whoever is in neither stops right where the run begins.
+        std::mem::swap(&mut self.active, &mut self.next);
+        self.next.take_out(&self.active);
+        for &(_, slot) in &self.stops {
+            self.next.remove(slot);
+        }
+        if !self.next.is_empty() {
+            self.push_next(depth, chain);
+        }
+        self.stop_in_order(chain);
+    }
+
+    /// Makes steps of `self.stops`.
+    fn stop_in_order(&mut self, chain: &Chain) {
+        self.stops.sort_unstable();
+        let mut i = 0;
+        while let Some(&(blocks, _)) = self.stops.get(i) {
+            self.next.clear();
+            while let Some(&(same, slot)) = self.stops.get(i)
+                && same == blocks
+            {
+                self.next.insert(slot);
+                i += 1;
+            }
+            self.push_next(blocks, chain);
+        }
+    }
+
+    /// The places of `self.next` stop after `blocks` blocks.
+    fn push_next(&mut self, blocks: u32, chain: &Chain) {
+        if self.next.is_empty() {
+            return;
+        }
+        if self.steps.len() == self.len {
+            self.steps.push(RawStep::default());
+        }
+        let step = &mut self.steps[self.len];
+        (step.blocks, step.tokens) = (blocks, chain.tokens_of(blocks as usize));
+        std::mem::swap(&mut step.places, &mut self.next);
+        self.next.clear();
+        self.len += 1;
+    }
+
+    fn write_down(&mut self) {
+        self.round = self.round.wrapping_add(1);
+        if self.round == 0 {
+            self.by_slot.fill(Reached::default());
+            self.round = 1;
+        }
+        self.by_slot
+            .resize(self.generations.len(), Reached::default());
+        for step in &self.steps[..self.len] {
+            for slot in step.places.iter() {
+                self.by_slot[slot as usize] = Reached {
+                    round: self.round,
+                    blocks: step.blocks,
+                    tokens: step.tokens,
+                };
+            }
         }
     }
 }
@@ -136,6 +281,15 @@ impl Coverage {
         self.since
     }
 
+    /// How good the evidence of the deepest of them is; absent without any.
+    #[must_use]
+    pub fn trust(&self) -> Option<Trust> {
+        self.uses.last().map(|(_, used)| match used {
+            Some(_) => Trust::Predicted,
+            None => Trust::Exact,
+        })
+    }
+
     pub(super) fn clear(&mut self) {
         self.blocks = 0;
         self.tokens = 0;
@@ -144,6 +298,7 @@ impl Coverage {
     }
 
     pub(super) fn push(&mut self, end: u32, used: Option<u64>) {
+        self.blocks = end;
         match self.uses.last_mut() {
             Some(last) if last.1 == used => last.0 = end,
             _ => self.uses.push((end, used)),

@@ -1,11 +1,15 @@
 //! What does one place hold, and what would it lose first?
 //!
-//! A place keeps a slot for each block it holds, in one of two rings. Predicted blocks are in order
-//! of use; a decision uses a whole path at once and links it leaf first, so that an ancestor is
-//! always younger than what hangs below it: taking from the old end keeps coverage contiguous. Exact
-//! blocks are the engine's business and never leave by age. O(1) for every operation; knows nothing
-//! of the tree but node ids.
-use super::tree::NodeId;
+//! A place knows which runs it holds something of, so that losing everything costs no more than what
+//! it has. Its predictions are segments, stretches of a run that one decision used last, in a ring by
+//! age. A decision uses a whole path and enters it leaf first: an ancestor is always younger than what
+//! hangs below it, and taking from the old end keeps coverage contiguous. Exact blocks are the
+//! engine's business and never leave by age. O(1) for every operation on the ring; knows nothing of
+//! the forest but numbers.
+use super::arena::Arena;
+use super::held::Span;
+use super::names::Voice;
+use super::run::{Address, RunId};
 use crate::{Micros, WorkerId};
 
 /// How near the engine a cache is.
@@ -22,13 +26,19 @@ pub enum Tier {
     External,
 }
 
-/// How much a place may hold and for how long a prediction stands.
+/// How much a place may hold, for how long a prediction stands, and whose words its engine uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PlaceOptions {
     /// Predicted blocks go, oldest first, while the place has more tokens than this. Absent: no bound.
     pub capacity_tokens: Option<u64>,
     /// A predicted block unused for so long is gone. Absent: predictions do not age.
     pub ttl: Option<Micros>,
+    /// The hash domain of the engine's names: engines of one domain mean the same content by the same
+    /// name. Engines that hash alike may share one even when they were seeded differently; engines
+    /// that number their blocks must not.
+    pub domain: u32,
+    /// Events with blocks of another size are refused. Absent: any size.
+    pub block_tokens: Option<u32>,
 }
 
 /// How good the evidence is that a block is there.
@@ -40,45 +50,37 @@ pub enum Trust {
     Predicted,
 }
 
-/// Ends a ring; private to this file.
-const NIL: u32 = u32::MAX;
-
+/// Blocks of a run that a place is predicted to hold and that one decision used last.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Slot {
-    pub(super) node: NodeId,
-    pub(super) trust: Trust,
-    /// The number of the decision that last used it, and its time.
+pub(super) struct Segment {
+    pub(super) run: RunId,
+    pub(super) from: u32,
+    pub(super) to: u32,
+    /// The number of that decision, and its time.
     pub(super) used: u64,
     pub(super) at: Micros,
-    older: u32,
-    younger: u32,
+    older: Option<u32>,
+    younger: Option<u32>,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Ring {
-    oldest: u32,
-    youngest: u32,
-}
-
-const EMPTY: Ring = Ring {
-    oldest: NIL,
-    youngest: NIL,
-};
-
-/// One place and its blocks.
+/// One place.
 #[derive(Clone, Debug)]
 pub(super) struct Place {
     pub(super) worker: WorkerId,
     pub(super) rank: u32,
     pub(super) tier: Tier,
     pub(super) options: PlaceOptions,
+    pub(super) blocks: usize,
     pub(super) tokens: u64,
     /// Whether a look at its oldest prediction is due some time.
     pub(super) armed: bool,
-    slots: Vec<Slot>,
-    free: Vec<u32>,
-    predicted: Ring,
-    exact: Ring,
+    /// Where its next event is likely to begin: below the last stored block, or with the block
+    /// above the last removed one.
+    pub(super) hints: [Option<Address>; 2],
+    segments: Arena<Segment>,
+    oldest: Option<u32>,
+    youngest: Option<u32>,
+    pub(super) runs: RunList,
 }
 
 impl Place {
@@ -88,143 +90,163 @@ impl Place {
             rank,
             tier,
             options,
+            blocks: 0,
             tokens: 0,
             armed: false,
-            slots: Vec::new(),
-            free: Vec::new(),
-            predicted: EMPTY,
-            exact: EMPTY,
+            hints: [None; 2],
+            segments: Arena::default(),
+            oldest: None,
+            youngest: None,
+            runs: RunList::default(),
         }
     }
 
-    pub(super) fn blocks(&self) -> usize {
-        self.slots.len() - self.free.len()
+    /// In whose words its engine speaks, where it sits at `slot`.
+    pub(super) fn voice(&self, slot: u32) -> Voice {
+        Voice {
+            slot,
+            domain: self.options.domain,
+        }
     }
 
-    pub(super) fn slot(&self, slot: u32) -> &Slot {
-        &self.slots[slot as usize]
+    pub(super) fn segment(&self, number: u32) -> &Segment {
+        &self.segments[number]
     }
 
-    /// A new block, youngest in its ring.
-    pub(super) fn add(&mut self, node: NodeId, trust: Trust, tokens: u32) -> u32 {
-        let slot = Slot {
-            node,
-            trust,
-            used: 0,
-            at: Micros(0),
-            older: NIL,
-            younger: NIL,
+    /// A new prediction, the youngest.
+    pub(super) fn predict(&mut self, run: RunId, (from, to): Span, used: u64, at: Micros) -> u32 {
+        let number = self.segments.insert(Segment {
+            run,
+            from,
+            to,
+            used,
+            at,
+            older: self.youngest,
+            younger: None,
+        });
+        match self.youngest.replace(number) {
+            None => self.oldest = Some(number),
+            Some(older) => self.segments[older].younger = Some(number),
+        }
+        number
+    }
+
+    /// A part of a prediction that is as old as `like` and stands beside it.
+    pub(super) fn split_off(&mut self, like: u32, (from, to): Span) -> u32 {
+        let segment = self.segments[like];
+        let number = self.segments.insert(Segment {
+            from,
+            to,
+            older: segment.older,
+            younger: Some(like),
+            ..segment
+        });
+        self.segments[like].older = Some(number);
+        match segment.older {
+            None => self.oldest = Some(number),
+            Some(older) => self.segments[older].younger = Some(number),
+        }
+        number
+    }
+
+    /// Changes which blocks a prediction covers; it must stay one of at least one block.
+    pub(super) fn resize(&mut self, number: u32, (from, to): Span) {
+        let segment = &mut self.segments[number];
+        (segment.from, segment.to) = (from, to);
+    }
+
+    pub(super) fn drop_segment(&mut self, number: u32) {
+        let Some(segment) = self.segments.remove(number) else {
+            return;
         };
-        let index = match self.free.pop() {
-            Some(index) => {
-                self.slots[index as usize] = slot;
-                index
-            }
-            None => {
-                self.slots.push(slot);
-                (self.slots.len() - 1) as u32
-            }
-        };
-        self.link(index);
-        self.tokens += u64::from(tokens);
-        index
-    }
-
-    /// Takes a block out; the caller gives the tokens that it was added with.
-    pub(super) fn take(&mut self, slot: u32, tokens: u32) {
-        self.unlink(slot);
-        self.free.push(slot);
-        self.tokens -= u64::from(tokens);
-    }
-
-    /// A prediction was used: now the youngest.
-    pub(super) fn touch(&mut self, slot: u32, used: u64, at: Micros) {
-        self.unlink(slot);
-        self.slots[slot as usize].used = used;
-        self.slots[slot as usize].at = at;
-        self.link(slot);
-    }
-
-    /// The engine vouches for a block that was predicted.
-    pub(super) fn promote(&mut self, slot: u32) {
-        self.unlink(slot);
-        self.slots[slot as usize].trust = Trust::Exact;
-        self.link(slot);
+        match segment.older {
+            None => self.oldest = segment.younger,
+            Some(older) => self.segments[older].younger = segment.younger,
+        }
+        match segment.younger {
+            None => self.youngest = segment.older,
+            Some(younger) => self.segments[younger].older = segment.older,
+        }
     }
 
     /// The prediction that was used least recently.
-    pub(super) fn oldest_predicted(&self) -> Option<(u32, Slot)> {
-        let index = self.predicted.oldest;
-        let slot = self.slots.get(index as usize)?;
-        Some((index, *slot))
+    pub(super) fn oldest(&self) -> Option<(u32, Segment)> {
+        let number = self.oldest?;
+        Some((number, self.segments[number]))
     }
 
-    /// Some block of this place.
-    pub(super) fn any(&self) -> Option<(u32, Slot)> {
-        let exact = (
-            self.exact.youngest,
-            self.slots.get(self.exact.youngest as usize),
-        );
-        match exact {
-            (index, Some(slot)) => Some((index, *slot)),
-            (_, None) => self.oldest_predicted(),
-        }
-    }
-
-    /// Nodes have new names. Free slots name nodes that are gone, so only the living are asked for.
-    pub(super) fn rename(&mut self, name: impl Fn(NodeId) -> NodeId) {
-        for start in [self.predicted.oldest, self.exact.oldest] {
-            let mut next = start;
-            while let Some(slot) = self.slots.get_mut(next as usize) {
-                slot.node = name(slot.node);
-                next = slot.younger;
-            }
-        }
-    }
-
-    /// Gives the memory of an emptied place back.
-    pub(super) fn shrink(&mut self) {
-        debug_assert_eq!((self.blocks(), self.tokens), (0, 0));
-        self.slots = Vec::new();
-        self.free = Vec::new();
+    /// Everything is gone. Returns the runs that it was in; some may repeat or be out of date.
+    pub(super) fn reset(&mut self) -> Vec<RunId> {
+        let empty = Self {
+            armed: self.armed,
+            ..Self::new(self.worker, self.rank, self.tier, self.options)
+        };
+        std::mem::replace(self, empty).runs.entries
     }
 
     pub(super) fn bytes(&self) -> usize {
-        self.slots.capacity() * size_of::<Slot>() + self.free.capacity() * size_of::<u32>()
+        self.segments.bytes() + self.runs.bytes()
+    }
+}
+
+/// The runs that a place holds something of. Entries may repeat or be out of date; there are never
+/// many more of them than there are runs.
+#[derive(Clone, Debug, Default)]
+pub(super) struct RunList {
+    entries: Vec<RunId>,
+    /// Runs that it should list.
+    live: usize,
+    /// The names of the first so many entries all have anchors.
+    settled: usize,
+}
+
+impl RunList {
+    /// The place holds something of a run of which it held nothing.
+    pub(super) fn begin(&mut self, run: RunId) {
+        self.live += 1;
+        self.entries.push(run);
     }
 
-    fn ring(&mut self, trust: Trust) -> &mut Ring {
-        match trust {
-            Trust::Exact => &mut self.exact,
-            Trust::Predicted => &mut self.predicted,
+    /// The place holds something of `run` that a search for names must find.
+    pub(super) fn expose(&mut self, run: RunId) {
+        let unsettled = &self.entries[self.settled..];
+        if self.settled > 0 && unsettled.last() != Some(&run) {
+            self.entries.push(run);
         }
     }
 
-    fn link(&mut self, slot: u32) {
-        let trust = self.slots[slot as usize].trust;
-        let older = std::mem::replace(&mut self.ring(trust).youngest, slot);
-        self.slots[slot as usize].older = older;
-        self.slots[slot as usize].younger = NIL;
-        match older {
-            NIL => self.ring(trust).oldest = slot,
-            _ => self.slots[older as usize].younger = slot,
-        }
+    /// The place holds nothing of a run any more.
+    pub(super) fn end(&mut self) {
+        self.live -= 1;
     }
 
-    fn unlink(&mut self, slot: u32) {
-        let Slot {
-            trust,
-            older,
-            younger,
-            ..
-        } = self.slots[slot as usize];
-        match older {
-            NIL => self.ring(trust).oldest = younger,
-            _ => self.slots[older as usize].younger = younger,
-        }
-        match younger {
-            NIL => self.ring(trust).youngest = older,
-            _ => self.slots[younger as usize].older = older,
-        }
+    pub(super) fn is_stale(&self) -> bool {
+        self.entries.len() > 2 * self.live + 64
+    }
+
+    /// Leaves each run once that `is_held`.
+    pub(super) fn sweep(&mut self, is_held: impl Fn(RunId) -> bool) {
+        self.entries.sort_unstable();
+        self.entries.dedup();
+        self.entries.retain(|&run| is_held(run));
+        self.entries.shrink_to(2 * self.entries.len());
+        self.settled = 0;
+    }
+
+    pub(super) fn all(&self) -> &[RunId] {
+        &self.entries
+    }
+
+    /// Those that a search for a name has to look at, and where they begin.
+    pub(super) fn unsettled(&self) -> usize {
+        self.settled
+    }
+
+    pub(super) fn settle(&mut self) {
+        self.settled = self.entries.len();
+    }
+
+    fn bytes(&self) -> usize {
+        self.entries.capacity() * size_of::<RunId>()
     }
 }

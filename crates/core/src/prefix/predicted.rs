@@ -2,15 +2,19 @@
 //!
 //! A prompt that was sent to a place leaves its blocks there: predicted from the moment of the
 //! decision, so that a burst of turns with one prefix sees it at once. Predictions go by age, by the
-//! place's capacity (least recently used first, leaves before what they hang below), and by the
+//! place's capacity (least recently used first, ends before what they hang below), and by the
 //! engine's own count of cached tokens: engines evict the least recently used too, so a block that
 //! is missing tells that everything used no later is missing as well.
+//!
+//! A decision costs O(runs on its way) besides the blocks that are new to the index.
 use std::cmp::Reverse;
 
-use super::exact::{StoredBlock, seat};
-use super::place::{Place, Slot, Trust};
-use super::tree::NodeId;
-use super::{Coverage, PrefixIndex, Seat};
+use super::forest::Stretch;
+use super::held::Span;
+use super::lengths::NewLengths;
+use super::place::Segment;
+use super::run::Address;
+use super::{Coverage, PrefixIndex};
 use crate::block::Chain;
 use crate::{Micros, PlaceId};
 
@@ -36,84 +40,132 @@ pub enum Correction {
 
 impl PrefixIndex {
     /// Writes down what is believed of `chain` at `place`, for [`PrefixIndex::correct`]. To be called
-    /// before the decision that uses it is entered by [`PrefixIndex::predict`]. O(depth held).
+    /// before the decision that uses it is entered by [`PrefixIndex::predict`]. O(runs on the way).
     pub fn coverage(&self, place: PlaceId, chain: &Chain, out: &mut Coverage) {
         out.clear();
-        let Some(known) = self.place(place) else {
+        let Some(slot) = self.slot_of(place) else {
             return;
         };
-        let mut node = None;
-        for (&hash, &end) in chain.hashes().iter().zip(chain.ends()) {
-            node = self.tree.find_below(node, hash);
-            let Some(holder) = node.and_then(|n| self.tree.holder(n, place.0)) else {
-                return;
-            };
-            let slot = known.slot(holder.slot);
-            out.blocks += 1;
-            out.tokens = end;
-            match slot.trust {
-                Trust::Exact => out.push(out.blocks, None),
-                Trust::Predicted => {
-                    out.push(out.blocks, Some(slot.used));
-                    out.since = Some(out.since.map_or(slot.at, |at| at.min(slot.at)));
-                }
+        let (hashes, mut depth, mut above) = (chain.hashes(), 0, None);
+        while let Some(&hash) = hashes.get(depth)
+            && let Some(run) = self.forest.child(above, hash)
+        {
+            let to = self.forest.runs[run].matching(0, &hashes[depth..]);
+            let stretch = Stretch { run, from: 0, to };
+            let reach = self.cover(slot, stretch, depth as u32, out);
+            depth += to as usize;
+            above = stretch.last();
+            if reach < to {
+                break;
             }
         }
+        out.tokens = chain.tokens_of(out.blocks as usize);
+    }
+
+    /// Appends what the place has of one run, which begins at `depth`. Returns how far that goes.
+    fn cover(&self, slot: u32, stretch: Stretch, depth: u32, out: &mut Coverage) -> u32 {
+        let run = &self.forest.runs[stretch.run];
+        let reach = run.held.reach(slot, 0, run.len()).min(stretch.to);
+        let mut at = 0;
+        while at < reach {
+            let (end, segment) = self.next_piece(slot, stretch, at);
+            at = end.min(reach);
+            out.push(depth + at, segment.map(|s| s.used));
+            if let Some(segment) = segment {
+                out.since = Some(out.since.map_or(segment.at, |since| since.min(segment.at)));
+            }
+        }
+        reach
+    }
+
+    /// Where what is known of block `at` ends, and the prediction that it is part of. O(segments).
+    fn next_piece(&self, slot: u32, stretch: Stretch, at: u32) -> (u32, Option<&Segment>) {
+        let place = self.place(slot);
+        let mut end = stretch.to;
+        for claim in &self.forest.runs[stretch.run].claims {
+            if claim.slot != slot {
+                continue;
+            }
+            let segment = place.segment(claim.segment);
+            if (segment.from..segment.to).contains(&at) {
+                return (segment.to, Some(segment));
+            }
+            if segment.from > at {
+                end = end.min(segment.from);
+            }
+        }
+        (end, None)
     }
 
     /// A prompt goes to `place` at `now`: all its blocks are there from now on, and are the last to
-    /// go. Returns how many blocks are new there; none when the place is unknown. O(depth).
+    /// go. Returns how many blocks are new there; none when the place is unknown.
     pub fn predict(&mut self, now: Micros, place: PlaceId, chain: &Chain) -> usize {
         self.now = self.now.max(now);
-        if self.place(place).is_none() {
+        let Some(slot) = self.slot_of(place) else {
             self.anomalies.unknown_place += 1;
             return 0;
-        }
+        };
         self.uses += 1;
-        let before = self.place(place).map_or(0, Place::blocks);
-        let mut path = std::mem::take(&mut self.path);
-        path.clear();
-        for (i, &hash) in chain.hashes().iter().enumerate() {
-            let tokens = chain.block_tokens(i);
-            let block = StoredBlock { hash, tokens };
-            let above = path.last().map(|seat: &Seat| seat.node);
-            let Some(node) = seat(&mut self.tree, above, block, &mut self.anomalies) else {
-                break;
-            };
-            path.extend(self.hold_predicted(place, node));
+        let mut path = std::mem::take(&mut self.scratch.path);
+        self.lay_path(slot, chain, &mut path);
+        self.anchor_end(slot, &path);
+        let (used, at) = (self.uses, self.now);
+        let mut added = 0;
+        for stretch in path.iter().rev() {
+            let mut ledger = self.ledger(slot);
+            added += ledger.hold_predicted(stretch.run, stretch.to, used, at);
         }
-        self.use_path(place, &path);
-        self.path = path;
-        let added = self.place(place).map_or(0, Place::blocks) - before;
-        self.arm(place);
-        self.enforce_capacity(place);
+        self.forest.touch(&path, used);
+        self.scratch.path = path;
+        self.arm(slot);
+        self.enforce_capacity(slot);
         self.enforce_bound();
         added
     }
 
-    fn hold_predicted(&mut self, place: PlaceId, node: NodeId) -> Option<Seat> {
-        let known = self.places.get_mut(place.index())?.as_mut()?;
-        let slot = match self.tree.holder(node, place.0) {
-            Some(holder) => holder.slot,
-            None => {
-                let slot = known.add(node, Trust::Predicted, self.tree.tokens(node));
-                self.tree.hold(node, place.0, slot);
-                slot
-            }
-        };
-        Some(Seat { node, slot })
+    /// The way of the chain, laid where it was not there.
+    fn lay_path(&mut self, slot: u32, chain: &Chain, path: &mut Vec<Stretch>) {
+        let depth = self.forest.walk(chain.hashes(), path);
+        if depth == chain.len() {
+            return;
+        }
+        let above = path.last().and_then(Stretch::last);
+        let lengths = NewLengths::of(chain.tokens_of(depth), &chain.ends()[depth..]);
+        let rest = &chain.hashes()[depth..];
+        match self.forest.lay(slot, above, rest, lengths) {
+            None => self.anomalies.other_parent += 1,
+            Some(laid) => match path.last_mut() {
+                Some(last) if last.run == laid.run => last.to = laid.to,
+                _ => path.push(Stretch { from: 0, ..laid }),
+            },
+        }
     }
 
-    /// Leaf to root, so that an ancestor is younger than what hangs below it.
-    fn use_path(&mut self, place: PlaceId, path: &[Seat]) {
-        let Some(known) = self.places.get_mut(place.index()).and_then(Option::as_mut) else {
-            return;
-        };
-        for &Seat { node, slot } in path.iter().rev() {
-            self.tree.touch(node, self.uses);
-            if known.slot(slot).trust == Trust::Predicted {
-                known.touch(slot, self.uses, self.now);
+    /// The engine's next event for this prompt begins where what it has of it ends: gives that block
+    /// an anchor, if it has a name.
+    fn anchor_end(&mut self, slot: u32, path: &[Stretch]) {
+        let voice = self.place(slot).voice(slot);
+        let mut end = None;
+        for stretch in path {
+            let run = &self.forest.runs[stretch.run];
+            let reach = run.held.reach(slot, 0, run.len()).min(stretch.to);
+            if let Some(offset) = reach.checked_sub(1) {
+                end = Some(Address {
+                    run: stretch.run,
+                    offset,
+                });
             }
+            if reach < stretch.to {
+                break;
+            }
+        }
+        let Some(at) = end else { return };
+        let run = &self.forest.runs[at.run];
+        if at.offset < run.anchored {
+            return;
+        }
+        if let Some(name) = run.names.get(voice, at.offset) {
+            self.anchors.insert(&self.forest, voice.domain, name, at);
         }
     }
 
@@ -128,9 +180,9 @@ impl PrefixIndex {
         reported: u32,
         before: &Coverage,
     ) -> Correction {
-        if self.place(place).is_none() {
+        let Some(slot) = self.slot_of(place) else {
             return Correction::UnknownPlace;
-        }
+        };
         let present = chain.ends().partition_point(|&end| end <= reported);
         let slack = SLACK_TOKENS.max(chain.block_tokens(present));
         if reported.saturating_add(slack) >= before.tokens {
@@ -139,10 +191,9 @@ impl PrefixIndex {
         let Some(missing) = before.used(present as u32) else {
             return Correction::Exact;
         };
-        let mut evicted_tokens = 0;
-        while let Some(slot) = self.oldest_if(place, |slot| slot.used <= missing) {
-            evicted_tokens += u64::from(self.drop_slot(place, slot));
-        }
+        let had = self.place(slot).tokens;
+        self.forget_while(slot, |segment| segment.used <= missing);
+        let evicted_tokens = had - self.place(slot).tokens;
         Correction::Short { evicted_tokens }
     }
 
@@ -155,17 +206,15 @@ impl PrefixIndex {
                 return;
             }
             self.due.pop();
-            let place = PlaceId(id);
-            let Some(known) = self.place_mut(place) else {
+            let Some(slot) = self.slot_of(PlaceId(id)) else {
                 continue;
             };
-            known.armed = false;
-            if let Some(ttl) = known.options.ttl {
-                while let Some(slot) = self.oldest_if(place, |slot| slot.at.plus(ttl) <= now) {
-                    self.drop_slot(place, slot);
-                }
+            let place = self.place_mut(slot);
+            place.armed = false;
+            if let Some(ttl) = place.options.ttl {
+                self.forget_while(slot, |segment| segment.at.plus(ttl) <= now);
             }
-            self.arm(place);
+            self.arm(slot);
         }
     }
 
@@ -177,32 +226,46 @@ impl PrefixIndex {
     }
 
     /// Sees to it that the place's oldest prediction will be looked at.
-    fn arm(&mut self, place: PlaceId) {
-        let Some(known) = self.place_mut(place) else {
-            return;
-        };
-        let oldest = known.oldest_predicted();
-        if let (false, Some(ttl), Some((_, slot))) = (known.armed, known.options.ttl, oldest) {
-            known.armed = true;
-            self.due.push(Reverse((slot.at.plus(ttl), place.0)));
+    fn arm(&mut self, slot: u32) {
+        let id = self.id_of(slot);
+        let place = self.place_mut(slot);
+        let (ttl, oldest) = (place.options.ttl, place.oldest());
+        if let (false, Some(ttl), Some((_, segment))) = (place.armed, ttl, oldest) {
+            place.armed = true;
+            self.due.push(Reverse((segment.at.plus(ttl), id.0)));
         }
     }
 
-    pub(super) fn enforce_capacity(&mut self, place: PlaceId) {
-        let capacity = self.place(place).and_then(|p| p.options.capacity_tokens);
-        let Some(capacity) = capacity else {
-            return;
-        };
-        while self.tokens(place) > capacity {
-            let Some(slot) = self.oldest_if(place, |_| true) else {
+    /// Forgets the oldest predictions as long as `is_gone`.
+    fn forget_while(&mut self, slot: u32, is_gone: impl Fn(&Segment) -> bool) {
+        while let Some((_, segment)) = self.place(slot).oldest() {
+            if !is_gone(&segment) {
                 return;
-            };
-            self.drop_slot(place, slot);
+            }
+            self.release(slot, segment.run, (segment.from, segment.to));
         }
     }
 
-    fn oldest_if(&self, place: PlaceId, gone: impl Fn(&Slot) -> bool) -> Option<u32> {
-        let (index, slot) = self.place(place)?.oldest_predicted()?;
-        gone(&slot).then_some(index)
+    pub(super) fn enforce_capacity(&mut self, slot: u32) {
+        let Some(capacity) = self.place(slot).options.capacity_tokens else {
+            return;
+        };
+        while self.place(slot).tokens > capacity
+            && let Some((_, segment)) = self.place(slot).oldest()
+        {
+            let excess = self.place(slot).tokens - capacity;
+            let span = self.tail(&segment, excess);
+            self.release(slot, segment.run, span);
+        }
+    }
+
+    /// The fewest blocks at the end of the segment that have `tokens`; all, if it has fewer.
+    fn tail(&self, segment: &Segment, tokens: u64) -> Span {
+        let lengths = &self.forest.runs[segment.run].lengths;
+        let mut from = segment.to - 1;
+        while from > segment.from && u64::from(lengths.tokens((from, segment.to))) < tokens {
+            from -= 1;
+        }
+        (from, segment.to)
     }
 }

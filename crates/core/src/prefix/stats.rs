@@ -19,8 +19,14 @@ pub struct Anomalies {
     pub cycle: u64,
     /// A block stored below another parent than the known one.
     pub other_parent: u64,
-    /// A block stored that the place had, by its own word, already.
-    pub duplicate: u64,
+    /// A block that is in its event twice, or is said to be above itself by way of others in it.
+    pub repeated: u64,
+    /// Blocks of another size than the place's.
+    pub wrong_block_size: u64,
+    /// Stores of blocks that too many engines call by too many names already.
+    pub unnamed: u64,
+    /// No fault: blocks stored that the place had, by its own word, already; each is a copy more.
+    pub copies: u64,
     /// A block removed that the place did not have.
     pub not_held: u64,
 }
@@ -49,6 +55,10 @@ pub struct PlaceStats {
 pub struct PrefixStats {
     /// Distinct blocks, each counted once at however many places.
     pub blocks: usize,
+    /// Stretches of blocks that they are kept in.
+    pub runs: usize,
+    /// Blocks that can be found by their engine's name at once.
+    pub anchors: usize,
     /// An estimate of the memory taken, in bytes.
     pub bytes: usize,
     /// Blocks that the bound on the whole index pushed out so far.

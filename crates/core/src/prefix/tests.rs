@@ -25,11 +25,38 @@ fn hash(path: &[u32]) -> u64 {
     *chain.hashes().last().expect("a path of at least one block")
 }
 
+/// The last block of a path, called by its chain hash.
 fn stored(path: &[u32]) -> StoredBlock {
+    let id = path.last().expect("a path of at least one block");
     StoredBlock {
-        hash: hash(path),
-        tokens: 10,
+        name: hash(path),
+        local: hash(&[*id]),
     }
+}
+
+fn store(
+    index: &mut PrefixIndex,
+    place: PlaceId,
+    parent: Option<u64>,
+    blocks: &[StoredBlock],
+) -> usize {
+    let block_tokens = BLOCK.get();
+    index.store(
+        place,
+        &StoredBlocks {
+            parent,
+            block_tokens,
+            blocks,
+        },
+    )
+}
+
+/// The evidence that the place holds all of a path; absent when it does not.
+fn trust(index: &PrefixIndex, place: PlaceId, path: &[u32]) -> Option<Trust> {
+    let mut coverage = Coverage::new();
+    index.coverage(place, &chain(path), &mut coverage);
+    let whole = coverage.blocks() as usize == path.len();
+    whole.then(|| coverage.trust()).flatten()
 }
 
 fn stored_all(path: &[u32]) -> Vec<StoredBlock> {

@@ -61,6 +61,7 @@ impl Scheduler {
             let place = PlaceOptions {
                 capacity_tokens: options.capacity_tokens,
                 ttl,
+                ..PlaceOptions::default()
             };
             prefix.add_place(id, 0, Tier::Device, place)
         })?;

@@ -174,15 +174,15 @@ impl Placer<'_> {
         let row = self.scratch.rows[picked.index];
         let worker = row.worker;
         let cached = row.overlap_tokens;
-        let trust = self.trust(worker, &turn.chain, cached);
-        let receipt = self.write_receipt(id, turn, picked, trust);
-        let uncached = turn.chain.tokens().saturating_sub(cached);
-        self.load.begin(id, worker, &turn.chain, uncached);
         if let Ok(known) = self.topology.worker(worker) {
             let place = known.place;
             self.prefix.coverage(place, &turn.chain, &mut turn.coverage);
             self.prefix.predict(self.now, place, &turn.chain);
         }
+        let trust = trust(&turn.coverage);
+        let receipt = self.write_receipt(id, turn, picked, trust);
+        let uncached = turn.chain.tokens().saturating_sub(cached);
+        self.load.begin(id, worker, &turn.chain, uncached);
         if turn.program.is_some() {
             self.admission[turn.route.group.index()].sent(self.now, id, worker);
         }
@@ -195,20 +195,13 @@ impl Placer<'_> {
             receipt,
         }
     }
+}
 
-    /// How good the evidence behind the deepest covered block is.
-    fn trust(&self, worker: WorkerId, chain: &Chain, cached: u32) -> Trust {
-        let blocks = chain.ends().partition_point(|&end| end <= cached);
-        let deepest = blocks.checked_sub(1).map(|last| chain.hashes()[last]);
-        let place = self.topology.worker(worker).map(|worker| worker.place);
-        let evidence = match (deepest, place) {
-            (Some(hash), Ok(place)) => self.prefix.trust(place, hash),
-            _ => None,
-        };
-        match evidence {
-            Some(prefix::Trust::Exact) => Trust::Exact,
-            Some(prefix::Trust::Predicted) => Trust::Predicted,
-            None => Trust::None,
-        }
+/// How good the evidence behind the deepest covered block is.
+fn trust(coverage: &prefix::Coverage) -> Trust {
+    match coverage.trust() {
+        Some(prefix::Trust::Exact) => Trust::Exact,
+        Some(prefix::Trust::Predicted) => Trust::Predicted,
+        None => Trust::None,
     }
 }

@@ -7,6 +7,7 @@ fn options(capacity: Option<u64>, ttl: Option<u64>) -> PlaceOptions {
     PlaceOptions {
         capacity_tokens: capacity,
         ttl: ttl.map(Micros),
+        ..PlaceOptions::default()
     }
 }
 
@@ -41,7 +42,7 @@ fn a_prompt_larger_than_the_place_keeps_its_head() {
 #[test]
 fn exact_blocks_count_against_capacity_and_stay() {
     let mut index = index_of(1, options(Some(30), None));
-    index.store(P, None, &stored_all(&[1, 2]));
+    store(&mut index, P, None, &stored_all(&[1, 2]));
     index.predict(Micros(1), P, &chain(&[1, 2, 3, 4]));
     assert_eq!(
         (blocks_at(&index, 0, &[1, 2, 3, 4]), index.tokens(P)),
@@ -175,7 +176,7 @@ fn what_hung_below_the_missing_block_since_the_same_use_is_gone_too() {
 fn exact_blocks_stand_against_a_report() {
     let mut index = index_of(1, PlaceOptions::default());
     let path = long(1);
-    index.store(P, None, &stored_all(&path));
+    store(&mut index, P, None, &stored_all(&path));
     let before = turn(&mut index, 1, &path);
     assert_eq!(
         index.correct(P, &chain(&path), 0, &before),
@@ -200,7 +201,7 @@ fn the_whole_index_is_bounded_and_says_what_it_gave_up() {
         ),
         (2, 2)
     );
-    index.store(P, None, &stored_all(&[7, 8]));
+    store(&mut index, P, None, &stored_all(&[7, 8]));
     assert_eq!(
         (blocks_at(&index, 0, &[4, 5]), blocks_at(&index, 0, &[7, 8])),
         (0, 2)

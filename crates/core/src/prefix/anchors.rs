@@ -1,0 +1,71 @@
+//! Where is the block that an engine calls so?
+//!
+//! A cache, not an index: few blocks have an anchor, and one may point to what is no longer there.
+//! Every hit is checked against the run it points to. Anchors come from what happens anyway: the last
+//! block of an event and the block where a decision found a place's prefix to end, since the next
+//! event begins there. Nothing is deleted; a segment of the table that is full drops what has become
+//! false before it grows.
+use super::forest::Forest;
+use super::run::{Address, RunId};
+use crate::table::{Table, spread};
+
+/// Ways from names to blocks.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Anchors {
+    table: Table<Address>,
+}
+
+impl Anchors {
+    pub(super) fn find(&self, forest: &Forest, domain: u32, name: u64) -> Option<Address> {
+        let at = self.table.get(key(domain, name))?;
+        forest.is_named(at, domain, name).then_some(at)
+    }
+
+    pub(super) fn insert(&mut self, forest: &Forest, domain: u32, name: u64, at: Address) {
+        let is_true = |key, at| is_true(forest, key, at);
+        self.table.insert(key(domain, name), at, is_true);
+    }
+
+    /// Gives back the memory of anchors that have become false. O(anchors).
+    pub(super) fn shrink(&mut self, forest: &Forest) {
+        self.table.shrink(|key, at| is_true(forest, key, at));
+    }
+
+    /// Gives every named block of the run an anchor.
+    pub(super) fn promote(&mut self, forest: &mut Forest, run: RunId) {
+        let from = forest.runs[run].anchored;
+        let named: Vec<_> = forest.runs[run].names.from(from).collect();
+        for (domain, offset, name) in named {
+            self.insert(forest, domain, name, Address { run, offset });
+        }
+        let run = &mut forest.runs[run];
+        (run.anchored, run.scans) = (run.len(), 0);
+    }
+
+    /// Forgets everything and gives the memory back.
+    pub(super) fn reset(&mut self) {
+        self.table.reset();
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.table.bytes()
+    }
+}
+
+/// Whether the block still has a name with this key.
+fn is_true(forest: &Forest, of: u64, at: Address) -> bool {
+    let run = forest.runs.get(at.run);
+    run.is_some_and(|run| {
+        run.names
+            .any(at.offset, |domain, name| key(domain, name) == of)
+    })
+}
+
+/// Two domains may use the same numbers for different things.
+fn key(domain: u32, name: u64) -> u64 {
+    spread(name ^ u64::from(domain).rotate_left(40))
+}

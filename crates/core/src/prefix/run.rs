@@ -1,0 +1,292 @@
+//! One stretch of the radix tree: blocks that follow each other.
+//!
+//! Chain hashes lie side by side; each vouches for the whole prefix up to its block, so two stretches
+//! are equal when their last hashes are. Children hang below any block. A run grows and shrinks at its
+//! end and is never split, so (run, offset) names a block for as long as the block is there.
+use std::collections::BTreeMap;
+
+use smallvec::SmallVec;
+
+use super::held::Held;
+use super::lengths::{Lengths, NewLengths};
+use super::names::Names;
+
+/// A run's number; used again after the run is gone.
+pub(super) type RunId = u32;
+
+/// One block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Address {
+    pub(super) run: RunId,
+    pub(super) offset: u32,
+}
+
+/// A place's prediction for a stretch of the run; the place has the details.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Claim {
+    pub(super) slot: u32,
+    pub(super) segment: u32,
+}
+
+/// When the blocks at the end were used last: by the numbers of the uses.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Recency {
+    /// The last use of the end itself.
+    pub(super) end: u64,
+    /// Later uses that stopped before the end, deepest and earliest first: (blocks, use).
+    heads: SmallVec<[(u32, u64); 1]>,
+    /// With which number the run waits to be looked at, if it does.
+    pub(super) queued: Option<u64>,
+}
+
+/// More uses that stopped at different depths are not told apart; the shallower ones are taken for
+/// one at the depth of the deepest of them.
+const MAX_HEADS: usize = 16;
+
+impl Recency {
+    /// The first `to` of `len` blocks were used.
+    pub(super) fn touch(&mut self, to: u32, len: u32, used: u64) {
+        while self.heads.last().is_some_and(|&(head, _)| head <= to) {
+            self.heads.pop();
+        }
+        if to == len {
+            self.end = used;
+        } else if self.heads.len() < MAX_HEADS {
+            self.heads.push((to, used));
+        } else if let Some(last) = self.heads.last_mut() {
+            last.1 = used;
+        }
+    }
+
+    /// The blocks that were used later than the end.
+    pub(super) fn head(&self) -> u32 {
+        self.heads.first().map_or(0, |&(to, _)| to)
+    }
+
+    /// The run ends with block `len` now.
+    fn truncate(&mut self, len: u32) {
+        while let Some(&(to, used)) = self.heads.first()
+            && to >= len
+        {
+            self.heads.remove(0);
+            self.end = used;
+        }
+    }
+}
+
+/// What few runs have.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Cold {
+    /// How many children hang below a block.
+    pub(super) forks: BTreeMap<u32, u32>,
+    /// Further copies of a block at one place: (slot, offset) to their number.
+    pub(super) copies: BTreeMap<(u32, u32), u32>,
+    /// How many paths of sessions at one place end with so many blocks of the run: (slot, blocks).
+    pub(super) paths: BTreeMap<(u32, u32), u32>,
+}
+
+impl Cold {
+    fn is_empty(&self) -> bool {
+        self.forks.is_empty() && self.copies.is_empty() && self.paths.is_empty()
+    }
+}
+
+/// A stretch of blocks.
+#[derive(Clone, Debug)]
+pub(super) struct Run {
+    /// The block that the first one hangs below.
+    pub(super) parent: Option<Address>,
+    /// How many blocks there are before it.
+    pub(super) base: u32,
+    /// From here on blocks have no anchor that could find them.
+    pub(super) anchored: u32,
+    /// How often it was searched for a name in vain.
+    pub(super) scans: u8,
+    pub(super) chain: Vec<u64>,
+    pub(super) held: Held,
+    pub(super) lengths: Lengths,
+    pub(super) names: Names,
+    pub(super) claims: Vec<Claim>,
+    pub(super) recency: Recency,
+    cold: Option<Box<Cold>>,
+}
+
+impl Run {
+    pub(super) fn new(parent: Option<Address>, base: u32) -> Self {
+        Self {
+            parent,
+            base,
+            anchored: 0,
+            scans: 0,
+            chain: Vec::new(),
+            held: Held::default(),
+            lengths: Lengths::new(),
+            names: Names::default(),
+            claims: Vec::new(),
+            recency: Recency::default(),
+            cold: None,
+        }
+    }
+
+    pub(super) fn len(&self) -> u32 {
+        self.chain.len() as u32
+    }
+
+    /// How many of `hashes` the run has from block `from` on. One compare when it is all of them,
+    /// else a gallop back from the end: O(log of what differs).
+    pub(super) fn matching(&self, from: u32, hashes: &[u64]) -> u32 {
+        let own = &self.chain[from as usize..];
+        let most = own.len().min(hashes.len());
+        let same = |n: usize| own[n - 1] == hashes[n - 1];
+        if most == 0 || same(most) {
+            return most as u32;
+        }
+        // `high` differs; step back from it until something agrees.
+        let (mut low, mut high, mut step) = (0, most, 1);
+        while high > 0 {
+            let probe = high.saturating_sub(step);
+            if probe == 0 || same(probe) {
+                low = probe;
+                break;
+            }
+            (high, step) = (probe, step * 2);
+        }
+        while high - low > 1 {
+            let middle = low + (high - low) / 2;
+            match same(middle) {
+                true => low = middle,
+                false => high = middle,
+            }
+        }
+        low as u32
+    }
+
+    pub(super) fn push(&mut self, hashes: &[u64], lengths: NewLengths<'_>) {
+        self.lengths.push(self.chain.len(), hashes.len(), lengths);
+        grow(&mut self.chain, hashes.len());
+        self.chain.extend_from_slice(hashes);
+    }
+
+    /// Drops the blocks from `len` on; nobody holds them and nothing hangs below them.
+    pub(super) fn truncate(&mut self, len: u32) {
+        self.chain.truncate(len as usize);
+        give_back(&mut self.chain);
+        self.lengths.truncate(len as usize);
+        self.names.truncate(len);
+        self.held.shorten(len);
+        self.anchored = self.anchored.min(len);
+        self.recency.truncate(len);
+    }
+
+    /// Blocks that must stay whoever holds them: something hangs below the last of them, or a path
+    /// of a session ends there.
+    pub(super) fn pinned(&self) -> u32 {
+        let Some(cold) = &self.cold else { return 0 };
+        let fork = cold.forks.last_key_value().map_or(0, |(&at, _)| at + 1);
+        fork.max(self.longest_path())
+    }
+
+    /// Blocks up to the deepest child.
+    pub(super) fn forked(&self) -> u32 {
+        let forks = self.cold.as_ref().map(|cold| &cold.forks);
+        let last = forks.and_then(|forks| forks.last_key_value());
+        last.map_or(0, |(&at, _)| at + 1)
+    }
+
+    pub(super) fn has_children(&self) -> bool {
+        self.forked() > 0
+    }
+
+    fn longest_path(&self) -> u32 {
+        let mut longest = 0;
+        let mut slot = 0;
+        let Some(cold) = &self.cold else { return 0 };
+        while let Some((&(at, _), _)) = cold.paths.range((slot, 0)..).next() {
+            let own = cold.paths.range((at, 0)..=(at, u32::MAX));
+            longest = own.last().map_or(longest, |(&(_, n), _)| longest.max(n));
+            slot = at.saturating_add(1);
+        }
+        longest
+    }
+
+    pub(super) fn cold(&self) -> Option<&Cold> {
+        self.cold.as_deref()
+    }
+
+    /// Changes what few runs have; the room for it is there only while there is something.
+    pub(super) fn change_cold<R>(&mut self, change: impl FnOnce(&mut Cold) -> R) -> R {
+        let cold = self.cold.get_or_insert_default();
+        let result = change(cold);
+        if cold.is_empty() {
+            self.cold = None;
+        }
+        result
+    }
+
+    /// `slot` holds nothing of the run any more, and predicts and names nothing.
+    pub(super) fn forget(&mut self, slot: u32) {
+        self.held.forget(slot);
+        self.names.forget(slot);
+        self.claims.retain(|claim| claim.slot != slot);
+        if self.cold().is_some_and(|cold| !cold.copies.is_empty()) {
+            self.change_cold(|cold| cold.copies.retain(|&(s, _), _| s != slot));
+        }
+    }
+
+    pub(super) fn heap_bytes(&self) -> usize {
+        let cold = self.cold.as_ref().map_or(0, |cold| {
+            // A tree node has room for 11 entries and is at least half full as a rule.
+            let entries = cold.forks.len() * 8 + (cold.copies.len() + cold.paths.len()) * 12;
+            size_of::<Cold>() + entries * 3 / 2
+        });
+        self.chain.capacity() * size_of::<u64>()
+            + self.held.heap_bytes()
+            + self.lengths.heap_bytes()
+            + self.names.heap_bytes()
+            + self.claims.capacity() * size_of::<Claim>()
+            + cold
+    }
+}
+
+/// Makes room for `more`, with an eighth in reserve once there is something: a conversation grows
+/// turn by turn, and doubling would leave half of the memory empty.
+pub(super) fn grow(values: &mut Vec<u64>, more: usize) {
+    let reserve = match values.len() {
+        0 => more,
+        len => more.max(len / 8),
+    };
+    if values.capacity() - values.len() < more {
+        values.reserve_exact(reserve);
+    }
+}
+
+/// Gives memory back once most of it is empty.
+pub(super) fn give_back<T>(values: &mut Vec<T>) {
+    if values.capacity() > 2 * values.len() + 8 {
+        values.shrink_to(values.len() + values.len() / 8);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn a_stretch_matches_up_to_where_it_differs(
+            len in 0_usize..70, from in 0_usize..70, asked in 0_usize..70, same in 0_usize..70,
+        ) {
+            let mut run = Run::new(None, 0);
+            let own: Vec<u64> = (1..=len as u64).collect();
+            run.push(&own, NewLengths::Uniform(1));
+            let from = from.min(len);
+            // From the first difference on all hashes differ, as those of chains do.
+            let hash = |i: usize| if i < same { (from + i + 1) as u64 } else { 1_000 + i as u64 };
+            let hashes: Vec<u64> = (0..asked).map(hash).collect();
+            let expected = same.min(asked).min(len - from);
+            prop_assert_eq!(run.matching(from as u32, &hashes) as usize, expected);
+        }
+    }
+}
