@@ -96,6 +96,8 @@ export interface WorkerStatus {
   readonly activeTokens: number
   /** What admission counts against the capacity. */
   readonly usedTokens: number
+  /** What its active sessions need there together; what they share counts once. */
+  readonly workingSetTokens: number
   readonly predictedCachedTokens: number
 }
 
@@ -111,7 +113,17 @@ export interface Status {
   readonly receipts: number
   readonly workers: readonly WorkerStatus[]
   readonly targets: readonly string[]
-  readonly prefix: { readonly blocks: number; readonly bytes: number; readonly evicted: number }
+  readonly prefix: {
+    readonly blocks: number
+    /** Stretches of blocks that they are kept in. */
+    readonly runs: number
+    /** Blocks that an engine's name finds at once. */
+    readonly anchors: number
+    readonly bytes: number
+    /** Blocks that an engine said it has once more. */
+    readonly copies: number
+    readonly evicted: number
+  }
   readonly counters: Readonly<
     Record<'submitted' | 'held' | 'completed' | 'cancelled' | 'rerouted', number>
   >

@@ -155,6 +155,16 @@ impl Chain {
         self.tokens = 0;
     }
 
+    /// Appends blocks that are known already: their chain hashes, and the tokens of the first n of
+    /// them together.
+    pub(crate) fn append(&mut self, hashes: &[u64], tokens: impl Fn(u32) -> u32) {
+        let before = self.tokens_of(self.len());
+        let ends = (1..=hashes.len() as u32).map(|n| before.saturating_add(tokens(n)));
+        self.ends.extend(ends);
+        self.hashes.extend_from_slice(hashes);
+        self.tokens = self.tokens_of(self.len());
+    }
+
     /// Appends a block by its local hash. `end` below the present end is taken as the present end.
     fn push(&mut self, local: u64, end: u32) {
         let hash = match self.hashes.last() {

@@ -117,6 +117,7 @@ fn worker(core: &Scheduler, id: WorkerId, worker: &Worker) -> Value {
         "prefillTokens": load.prefill_tokens,
         "activeTokens": load.block_tokens,
         "usedTokens": admission.map_or(0, |admission| admission.used(id)),
+        "workingSetTokens": core.working_set(id),
         "predictedCachedTokens": cached,
     })
 }

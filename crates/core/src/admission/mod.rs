@@ -226,6 +226,11 @@ impl Admission {
         each!(self, p => p.waiting())
     }
 
+    /// Appends the programs that were paused since the last call; some may be back by now.
+    pub fn take_pauses(&mut self, out: &mut Vec<ProgramId>) {
+        each!(self, p => p.take_pauses(out));
+    }
+
     /// Programs that are paused, with or without a held turn.
     #[must_use]
     pub fn paused(&self) -> usize {

@@ -74,6 +74,8 @@ impl Passthrough {
         0
     }
 
+    pub(super) fn take_pauses(&mut self, _out: &mut Vec<ProgramId>) {}
+
     pub(super) fn paused(&self) -> usize {
         0
     }

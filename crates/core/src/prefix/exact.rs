@@ -91,7 +91,7 @@ impl PrefixIndex {
         }
         self.forest.touch(&path, self.uses);
         self.scratch.path = path;
-        self.enforce_bound();
+        self.enforce_bound(self.uses);
         done
     }
 

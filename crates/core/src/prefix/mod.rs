@@ -29,6 +29,7 @@ mod ledger;
 mod lengths;
 mod names;
 mod overlap;
+mod paths;
 mod place;
 mod predicted;
 mod run;
@@ -37,6 +38,7 @@ mod stats;
 
 pub use exact::{StoredBlock, StoredBlocks};
 pub use overlap::{Coverage, Overlap, Step};
+pub use paths::Frontier;
 pub use place::{PlaceOptions, Tier, Trust};
 pub use predicted::Correction;
 pub use stats::{Anomalies, PlaceStats, PrefixStats};
@@ -76,6 +78,9 @@ pub struct PrefixIndex {
 struct Seat {
     generation: u32,
     place: Option<Place>,
+    /// Paths that end here, and the tokens that they need together.
+    paths: usize,
+    working_set: u64,
 }
 
 /// Room to work in.
@@ -89,7 +94,8 @@ struct Scratch {
 
 impl PrefixIndex {
     /// An index of at most `max_blocks` distinct blocks; beyond, the ends of prefixes that were used
-    /// least recently go.
+    /// least recently go. What has just been entered stays until [`PrefixIndex::fit`] or the next
+    /// call, so that a path can be laid on it.
     #[must_use]
     pub fn new(max_blocks: usize) -> Self {
         Self {
@@ -123,7 +129,8 @@ impl PrefixIndex {
             let detail = format!("worker {} has rank {rank}, tier {tier:?} already", worker.0);
             return Err(Error::duplicate_id(detail));
         }
-        let free = self.seats.iter().position(|seat| seat.place.is_none());
+        let is_free = |seat: &Seat| seat.place.is_none() && seat.paths == 0;
+        let free = self.seats.iter().position(is_free);
         let slot = free.unwrap_or(self.seats.len());
         if slot >= MAX_PLACES {
             return Err(Error::invalid_argument("there are 65,536 places already"));
@@ -228,6 +235,13 @@ impl PrefixIndex {
         }
     }
 
+    /// Drops what it may to get within its bound, what was used last included. False when paths need
+    /// more than that. O(what goes); O(1) when nothing has to.
+    pub fn fit(&mut self) -> bool {
+        self.enforce_bound(u64::MAX);
+        self.forest.blocks() <= self.max_blocks
+    }
+
     fn places(&self) -> impl Iterator<Item = (u32, &Place)> {
         let seats = (0..).zip(&self.seats);
         seats.filter_map(|(slot, seat)| Some((slot, seat.place.as_ref()?)))
@@ -290,13 +304,17 @@ impl PrefixIndex {
         }
     }
 
-    /// Keeps the whole index within its bound.
-    fn enforce_bound(&mut self) {
+    /// Keeps the whole index within its bound, by what was used before use number `used`.
+    fn enforce_bound(&mut self, used: u64) {
         while self.forest.blocks() > self.max_blocks {
             let Some(id) = self.forest.oldest_end() else {
                 return;
             };
             let run = &self.forest.runs[id];
+            if run.recency.end >= used {
+                self.forest.queue(id);
+                return;
+            }
             let floor = run.pinned().max(run.recency.head());
             let excess = self.forest.blocks() - self.max_blocks;
             let cut = (excess as u32).min(run.len() - floor).max(1);

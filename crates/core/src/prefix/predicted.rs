@@ -119,7 +119,7 @@ impl PrefixIndex {
         self.scratch.path = path;
         self.arm(slot);
         self.enforce_capacity(slot);
-        self.enforce_bound();
+        self.enforce_bound(used);
         added
     }
 

@@ -3,7 +3,7 @@
 //! Chain hashes lie side by side; each vouches for the whole prefix up to its block, so two stretches
 //! are equal when their last hashes are. Children hang below any block. A run grows and shrinks at its
 //! end and is never split, so (run, offset) names a block for as long as the block is there.
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use smallvec::SmallVec;
 
@@ -81,8 +81,59 @@ pub(super) struct Cold {
     pub(super) forks: BTreeMap<u32, u32>,
     /// Further copies of a block at one place: (slot, offset) to their number.
     pub(super) copies: BTreeMap<(u32, u32), u32>,
-    /// How many paths of sessions at one place end with so many blocks of the run: (slot, blocks).
-    pub(super) paths: BTreeMap<(u32, u32), u32>,
+    /// The paths of programs that come by.
+    pub(super) paths: Passers,
+}
+
+/// The paths that come by a run, each with how many of its blocks it has. A program comes by once.
+/// O(log paths) every operation.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Passers {
+    /// (slot, blocks, program)
+    by_slot: BTreeSet<(u32, u32, u64)>,
+    /// (blocks, program, slot)
+    by_blocks: BTreeSet<(u32, u64, u32)>,
+}
+
+impl Passers {
+    pub(super) fn is_empty(&self) -> bool {
+        self.by_blocks.is_empty()
+    }
+
+    pub(super) fn insert(&mut self, slot: u32, blocks: u32, program: u64) {
+        self.by_slot.insert((slot, blocks, program));
+        self.by_blocks.insert((blocks, program, slot));
+    }
+
+    pub(super) fn remove(&mut self, slot: u32, blocks: u32, program: u64) {
+        self.by_slot.remove(&(slot, blocks, program));
+        self.by_blocks.remove(&(blocks, program, slot));
+    }
+
+    pub(super) fn longest(&self) -> u32 {
+        self.by_blocks.last().map_or(0, |&(blocks, _, _)| blocks)
+    }
+
+    pub(super) fn longest_at(&self, slot: u32) -> u32 {
+        let own = (slot, 0, 0)..=(slot, u32::MAX, u64::MAX);
+        let last = self.by_slot.range(own).next_back();
+        last.map_or(0, |&(_, blocks, _)| blocks)
+    }
+
+    pub(super) fn longest_but(&self, program: Option<u64>) -> u32 {
+        let mut others = self.by_blocks.iter().rev();
+        let longest = others.find(|&&(_, p, _)| Some(p) != program);
+        longest.map_or(0, |&(blocks, _, _)| blocks)
+    }
+
+    /// Who has more of the first `to` blocks than anybody else, and how many; absent when nobody has
+    /// one, or several have as many.
+    pub(super) fn nearest(&self, to: u32) -> Option<(u64, u32)> {
+        let most = self.longest().min(to);
+        let mut having = self.by_blocks.range((most, 0, 0)..);
+        let &(_, program, _) = having.next()?;
+        having.next().is_none().then_some((program, most))
+    }
 }
 
 impl Cold {
@@ -183,7 +234,7 @@ impl Run {
     pub(super) fn pinned(&self) -> u32 {
         let Some(cold) = &self.cold else { return 0 };
         let fork = cold.forks.last_key_value().map_or(0, |(&at, _)| at + 1);
-        fork.max(self.longest_path())
+        fork.max(cold.paths.longest())
     }
 
     /// Blocks up to the deepest child.
@@ -195,18 +246,6 @@ impl Run {
 
     pub(super) fn has_children(&self) -> bool {
         self.forked() > 0
-    }
-
-    fn longest_path(&self) -> u32 {
-        let mut longest = 0;
-        let mut slot = 0;
-        let Some(cold) = &self.cold else { return 0 };
-        while let Some((&(at, _), _)) = cold.paths.range((slot, 0)..).next() {
-            let own = cold.paths.range((at, 0)..=(at, u32::MAX));
-            longest = own.last().map_or(longest, |(&(_, n), _)| longest.max(n));
-            slot = at.saturating_add(1);
-        }
-        longest
     }
 
     pub(super) fn cold(&self) -> Option<&Cold> {
@@ -236,7 +275,8 @@ impl Run {
     pub(super) fn heap_bytes(&self) -> usize {
         let cold = self.cold.as_ref().map_or(0, |cold| {
             // A tree node has room for 11 entries and is at least half full as a rule.
-            let entries = cold.forks.len() * 8 + (cold.copies.len() + cold.paths.len()) * 12;
+            let entries =
+                cold.forks.len() * 8 + cold.copies.len() * 12 + cold.paths.by_blocks.len() * 32;
             size_of::<Cold>() + entries * 3 / 2
         });
         self.chain.capacity() * size_of::<u64>()

@@ -8,6 +8,7 @@ use crate::block::{Seed, hash_tokens};
 
 mod events;
 mod feeds;
+mod paths;
 mod predictions;
 
 const BLOCK: NonZeroU32 = NonZeroU32::new(10).unwrap();

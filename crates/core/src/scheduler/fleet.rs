@@ -89,6 +89,7 @@ impl Scheduler {
             (worker.group, worker.place)
         };
         if health == Health::Removed {
+            self.paths.leave_all(&mut self.prefix, place);
             self.prefix.remove_place(place);
             self.load.remove_worker(id);
         }

@@ -9,6 +9,7 @@
 //! way scans sessions, turns or the blocks of a worker.
 mod config;
 mod fleet;
+mod paths;
 mod place;
 mod record;
 mod reroute;
@@ -22,6 +23,7 @@ mod turn;
 use std::collections::VecDeque;
 
 pub use config::{AdmissionConfig, Config, GroupOptions, Limits, UNKNOWN_TTL, WorkerOptions};
+pub use paths::Sharing;
 use record::derived_hash;
 pub use record::derived_name;
 pub use scoring::recompute;
@@ -42,6 +44,7 @@ use crate::receipt::{Receipt, Ring};
 use crate::score::TieBreaker;
 use crate::session::SessionRegistry;
 
+use paths::Paths;
 use reservation::{Reservations, State};
 use scoring::Scratch;
 
@@ -55,6 +58,7 @@ pub struct Scheduler {
     sessions: SessionRegistry,
     owners: Owners,
     prefix: PrefixIndex,
+    paths: Paths,
     load: LoadLedger,
     reservations: Reservations,
     deadlines: VecDeque<(Micros, ReservationId)>,
@@ -107,6 +111,7 @@ impl Scheduler {
             sessions: SessionRegistry::new(config.limits.sessions),
             owners: Owners::new(config.limits.owners),
             prefix: PrefixIndex::new(config.limits.blocks),
+            paths: Paths::default(),
             load: LoadLedger::default(),
             reservations: Reservations::default(),
             deadlines: VecDeque::new(),
@@ -249,6 +254,7 @@ impl Scheduler {
 
     fn forget_programs(&mut self, programs: &[ProgramId]) {
         for &program in programs {
+            self.paths.leave(&mut self.prefix, program);
             for admission in &mut self.admission {
                 admission.end_program(self.now, program);
             }

@@ -18,6 +18,7 @@ use crate::session::SessionRegistry;
 
 use super::Scheduler;
 use super::config::Config;
+use super::paths::Paths;
 use super::reservation::{Reservation, State};
 use super::scoring::{Scorer, Scratch, Wanted};
 use super::topology::Topology;
@@ -47,6 +48,7 @@ pub(super) struct Placer<'a> {
     pub(super) sessions: &'a SessionRegistry,
     pub(super) admission: &'a mut [Admission],
     pub(super) prefix: &'a mut PrefixIndex,
+    pub(super) paths: &'a mut Paths,
     pub(super) load: &'a mut LoadLedger,
     pub(super) receipts: &'a mut Ring,
     pub(super) ties: &'a mut TieBreaker,
@@ -63,6 +65,7 @@ impl Scheduler {
             sessions: &self.sessions,
             admission: &mut self.admission,
             prefix: &mut self.prefix,
+            paths: &mut self.paths,
             load: &mut self.load,
             receipts: &mut self.receipts,
             ties: &mut self.ties,
@@ -178,6 +181,10 @@ impl Placer<'_> {
             let place = known.place;
             self.prefix.coverage(place, &turn.chain, &mut turn.coverage);
             self.prefix.predict(self.now, place, &turn.chain);
+            if let Some(program) = turn.program {
+                let whose = (program, turn.session);
+                self.paths.follow(self.prefix, whose, place, &turn.chain);
+            }
         }
         let trust = trust(&turn.coverage);
         let receipt = self.write_receipt(id, turn, picked, trust);

@@ -137,6 +137,7 @@ impl Scheduler {
         mut releases: Vec<Release>,
         settled: &mut Vec<Settled>,
     ) {
+        self.leave_paused(group);
         let mut next = 0;
         while let Some(release) = releases.get(next).copied() {
             next += 1;

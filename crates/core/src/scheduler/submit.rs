@@ -57,7 +57,8 @@ impl Scheduler {
         self.check(turn)?;
         let mut chain = self.reservations.spare_chain();
         let found = self.hash(turn, &mut chain).and_then(|_| {
-            let choice = self.destination(turn, &chain)?;
+            let known = self.known_session(turn, &chain);
+            let choice = self.destination(turn, known)?;
             let group = self.topology.target(choice.target)?.group;
             self.placer()
                 .score(group, &chain, &Wanted::pinned(choice.pin));
@@ -118,8 +119,9 @@ impl Scheduler {
         volatile: Option<Volatile>,
         settled: &mut Vec<Settled>,
     ) -> Result<Submitted> {
-        let choice = self.destination(turn, chain)?;
-        let membership = self.join(turn, chain, &choice);
+        let known = self.known_session(turn, chain);
+        let choice = self.destination(turn, known)?;
+        let membership = self.join(turn, known, chain, &choice);
         let prompt_tokens = chain.tokens();
         let reservation = Reservation {
             volatile,
@@ -141,8 +143,7 @@ impl Scheduler {
     }
 
     /// The target of a turn, and the one worker that may take it, if only one may.
-    fn destination(&mut self, turn: &Turn<'_>, chain: &Chain) -> Result<Choice> {
-        let known = self.known_session(turn, chain.hashes());
+    fn destination(&mut self, turn: &Turn<'_>, known: Option<SessionId>) -> Result<Choice> {
         let mut choice = self.choose(turn, known)?;
         choice.pin = choice.pin.or(turn.pin);
         let is_served = |pin| self.topology.worker_can_serve(choice.target, pin);
@@ -213,6 +214,7 @@ impl Scheduler {
             self.abandon(id, settled);
         }
         self.release(group.index(), releases, settled);
+        self.make_room();
         verdict
     }
 
@@ -259,9 +261,16 @@ impl Scheduler {
         })
     }
 
-    fn known_session(&mut self, turn: &Turn<'_>, chain: &[u64]) -> Option<SessionId> {
-        let identity = self.scratch.identity_chain(turn, chain);
-        self.sessions.find(claim(turn), identity)
+    /// The session that the turn belongs to, if it is known: by its name, by the prompt that it
+    /// extends, or by how far it goes along with one.
+    fn known_session(&mut self, turn: &Turn<'_>, chain: &Chain) -> Option<SessionId> {
+        let identity = self.scratch.identity_chain(turn, chain.hashes());
+        let claim = claim(turn);
+        let found = self.sessions.find(claim, identity);
+        found.or_else(|| {
+            let (prefix, sessions) = (&self.prefix, &self.sessions);
+            self.paths.recognise(prefix, sessions, claim, chain)
+        })
     }
 
     fn choose(&self, turn: &Turn<'_>, session: Option<SessionId>) -> Result<Choice> {
@@ -281,13 +290,21 @@ impl Scheduler {
     }
 
     /// Counts the turn in its session and binds the session to its target.
-    fn join(&mut self, turn: &Turn<'_>, chain: &Chain, choice: &Choice) -> Membership {
+    fn join(
+        &mut self,
+        turn: &Turn<'_>,
+        known: Option<SessionId>,
+        chain: &Chain,
+        choice: &Choice,
+    ) -> Membership {
         let mut left = Vec::new();
         let sent = Sent {
             chain: self.scratch.identity_chain(turn, chain.hashes()),
             tokens: chain.tokens(),
         };
-        let membership = self.sessions.begin(self.now, claim(turn), sent, &mut left);
+        let membership = self
+            .sessions
+            .begin(self.now, known, claim(turn), sent, &mut left);
         left.extend(membership.replaced);
         self.forget_programs(&left);
         if !choice.is_detour

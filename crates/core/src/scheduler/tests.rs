@@ -22,6 +22,10 @@ impl Bench {
             admission,
             ..Config::default()
         };
+        Self::with(config, capacity_tokens)
+    }
+
+    fn with(config: Config, capacity_tokens: Option<u64>) -> Self {
         let mut scheduler = Scheduler::new(config).unwrap();
         let group = scheduler
             .add_group(Micros(0), GroupOptions::default())
@@ -742,3 +746,5 @@ fn an_unnamed_session_ends_by_the_name_that_it_was_given() {
     assert_eq!(end(&mut bench, "", "prompt-xyz"), 1);
     assert_eq!(end(&mut bench, "", &name), 0);
 }
+
+mod paths;

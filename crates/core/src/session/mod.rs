@@ -24,7 +24,7 @@ use order::Order;
 pub const MAX_BRANCHES: usize = 8;
 
 /// A session in the registry. Valid until [`SessionRegistry::remove`] or eviction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId {
     slot: u32,
     generation: u32,
@@ -219,24 +219,28 @@ impl SessionRegistry {
         }
     }
 
-    /// Finds or opens the session of a turn that has sent `sent`, opens a branch where
+    /// Enters a turn that has sent `sent` in the session that is `known` to be its own (see
+    /// [`SessionRegistry::find`]), or opens one for it; opens a branch where
     /// another turn of the session is in flight, and counts the turn. Sessions that had to leave
     /// give their programs to `left`.
     pub fn begin(
         &mut self,
         now: Micros,
+        known: Option<SessionId>,
         claim: Claim<'_>,
         sent: Sent<'_>,
         left: &mut Vec<ProgramId>,
     ) -> Membership {
         let chain = sent.chain;
-        let id = self.find(claim, chain).unwrap_or_else(|| {
-            let name = match claim.session {
-                Some(name) => SessionName::Named(name.into()),
-                None => SessionName::Derived(self.derive(claim.tenant, chain)),
-            };
-            self.open(claim, name, left)
-        });
+        let id = known
+            .filter(|id| self.get(*id).is_some())
+            .unwrap_or_else(|| {
+                let name = match claim.session {
+                    Some(name) => SessionName::Named(name.into()),
+                    None => SessionName::Derived(self.derive(claim.tenant, chain)),
+                };
+                self.open(claim, name, left)
+            });
         let (program, replaced) = self.enter(id, sent);
         self.touch(now, id);
         Membership {
@@ -297,6 +301,16 @@ impl SessionRegistry {
         left.extend(session.branches.iter().map(|branch| branch.program));
     }
 
+    /// Forgets the session that has been idle longest; false when none is idle. O(1).
+    pub fn evict_oldest(&mut self, left: &mut Vec<ProgramId>) -> bool {
+        let Some(oldest) = self.order.first() else {
+            return false;
+        };
+        self.evicted += 1;
+        self.remove(self.id_of(oldest), left);
+        true
+    }
+
     /// Forgets the sessions that have been idle for longer than `idle`. O(those that leave).
     pub fn expire(&mut self, now: Micros, idle: Micros, left: &mut Vec<ProgramId>) {
         while let Some(slot) = self.order.first() {
@@ -314,11 +328,8 @@ impl SessionRegistry {
         name: SessionName,
         left: &mut Vec<ProgramId>,
     ) -> SessionId {
-        if self.len() >= self.max_sessions
-            && let Some(oldest) = self.order.first()
-        {
-            self.evicted += 1;
-            self.remove(self.id_of(oldest), left);
+        if self.len() >= self.max_sessions {
+            self.evict_oldest(left);
         }
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot::default());

@@ -21,13 +21,25 @@ fn end(r: &mut SessionRegistry, turn: Membership, phase: Phase) -> Vec<ProgramId
     left
 }
 
+/// The turn of whoever is found by its claim and chain.
+fn enter(
+    r: &mut SessionRegistry,
+    now: Micros,
+    claim: Claim<'_>,
+    chain: &[u64],
+    left: &mut Vec<ProgramId>,
+) -> Membership {
+    let known = r.find(claim, chain);
+    r.begin(now, known, claim, sent(chain), left)
+}
+
 fn begin(r: &mut SessionRegistry, session: Option<&str>, chain: &[u64]) -> Membership {
     let claim = Claim {
         tenant: "t",
         session,
         parent: None,
     };
-    r.begin(Micros(1), claim, sent(chain), &mut Vec::new())
+    enter(r, Micros(1), claim, chain, &mut Vec::new())
 }
 
 #[test]
@@ -70,7 +82,7 @@ fn a_turn_without_a_name_belongs_to_the_session_that_it_extends() {
         session: None,
         parent: None,
     };
-    let other = r.begin(Micros(1), claim, sent(&[1, 2, 3, 4, 5]), &mut Vec::new());
+    let other = enter(&mut r, Micros(1), claim, &[1, 2, 3, 4, 5], &mut Vec::new());
     assert_ne!(other.session, a.session);
 }
 
@@ -86,7 +98,7 @@ fn the_longest_idle_session_leaves_first_and_one_in_flight_never_does() {
         session: Some("c"),
         parent: None,
     };
-    r.begin(Micros(3), claim, sent(&[3]), &mut left);
+    enter(&mut r, Micros(3), claim, &[3], &mut left);
     assert_eq!(left, vec![b.program.unwrap()]);
     assert!(r.get(a.session).is_some());
     assert!(r.get(b.session).is_none());
@@ -127,7 +139,7 @@ fn unnamed_sessions_have_names_that_nobody_shares() {
             session: None,
             parent: None,
         };
-        let turn = r.begin(Micros(1), claim, sent(&[1, 2]), &mut Vec::new());
+        let turn = enter(r, Micros(1), claim, &[1, 2], &mut Vec::new());
         let &SessionName::Derived(derived) = r.get(turn.session).unwrap().name() else {
             panic!("named");
         };

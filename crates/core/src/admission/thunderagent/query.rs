@@ -71,6 +71,11 @@ impl ThunderAgent {
         self.table.tracked()
     }
 
+    /// Appends the programs that were paused since the last call; some may be back by now.
+    pub fn take_pauses(&mut self, out: &mut Vec<ProgramId>) {
+        out.append(&mut self.table.pauses);
+    }
+
     /// Programs that are paused.
     #[must_use]
     pub fn paused(&self) -> usize {

@@ -70,6 +70,8 @@ pub(super) struct Table {
     waiting: usize,
     /// Programs whose reported progress is not in the sums yet, each once.
     stale: Vec<ProgramId>,
+    /// Programs that were paused since somebody asked.
+    pub(super) pauses: Vec<ProgramId>,
 }
 
 impl Table {
@@ -81,6 +83,7 @@ impl Table {
             orders: Orders::default(),
             waiting: 0,
             stale: Vec::new(),
+            pauses: Vec::new(),
         }
     }
 
@@ -89,7 +92,11 @@ impl Table {
         let record = self.lanes.get_mut(&id).and_then(|l| l.program.as_mut());
         let Some(program) = record else { return };
         self.orders.remove(&self.config, id, program);
+        let was_paused = program.is_paused();
         change(program);
+        if program.is_paused() && !was_paused {
+            self.pauses.push(id);
+        }
         program.charged = program.state.tokens;
         self.orders.insert(&self.config, id, program);
     }

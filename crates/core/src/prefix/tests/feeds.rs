@@ -285,6 +285,7 @@ proptest! {
         let ids: Vec<_> = (0..PLACES).map(|w| add(&mut index, w)).collect();
         for (place, path) in &ops {
             index.predict(Micros(0), ids[*place as usize], &chain(path));
+            prop_assert!(index.fit());
             prop_assert!(blocks_total(&index) <= bound);
             let stats = index.stats();
             let rooted: u32 = ids.iter().map(|id| blocks_at(&index, id.0, path)).sum();

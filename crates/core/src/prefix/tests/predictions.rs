@@ -211,6 +211,7 @@ fn the_whole_index_is_bounded_and_says_what_it_gave_up() {
         (2, 3)
     );
     index.predict(Micros(5), P, &chain(&[1, 2, 3, 4, 5, 6, 7]));
+    assert!(blocks_total(&index) >= 7 && index.fit());
     assert_eq!(
         (
             blocks_at(&index, 0, &[1, 2, 3, 4, 5, 6, 7]),
