@@ -6,6 +6,7 @@
 //! outsider chose them.
 use std::hash::{BuildHasherDefault, Hasher};
 
+use hashbrown::hash_table::Entry;
 use hashbrown::{HashMap, HashTable};
 
 /// Uniform hashes need no further hashing.
@@ -45,12 +46,14 @@ const SEGMENT_BITS: u32 = 10;
 pub(crate) struct Table<V> {
     /// Empty until the first insertion.
     segments: Vec<HashTable<(u64, V)>>,
+    len: usize,
 }
 
 impl<V> Default for Table<V> {
     fn default() -> Self {
         Self {
             segments: Vec::new(),
+            len: 0,
         }
     }
 }
@@ -61,24 +64,36 @@ impl<V: Copy> Table<V> {
         segment.find(key, |(k, _)| *k == key).map(|(_, v)| *v)
     }
 
-    /// Sets the value of `key`. Where a segment would have to grow, entries that `keep` refuses
-    /// leave first; it is asked about no more entries than have come in since the last time.
-    pub(crate) fn insert(&mut self, key: u64, value: V, keep: impl Fn(u64, V) -> bool) {
+    /// Sets the value of `key`. Where a segment would have to grow although there are more than
+    /// `enough` entries, those that `keep` refuses leave first.
+    pub(crate) fn insert(
+        &mut self,
+        key: u64,
+        value: V,
+        enough: usize,
+        keep: impl Fn(u64, V) -> bool,
+    ) {
         if self.segments.is_empty() {
             self.segments.resize_with(1 << SEGMENT_BITS, HashTable::new);
         }
         let segment = &mut self.segments[segment_of(key)];
-        if let Some((_, old)) = segment.find_mut(key, |(k, _)| *k == key) {
-            *old = value;
-            return;
-        }
         if segment.len() == segment.capacity() {
-            segment.retain(|(k, v)| keep(*k, *v));
+            if self.len > enough {
+                let before = segment.len();
+                segment.retain(|(k, v)| keep(*k, *v));
+                self.len -= before - segment.len();
+            }
             // Half full at most, or the next look for what may leave comes too soon to pay.
             let room = segment.len().max(3);
             segment.reserve(room, |(k, _)| *k);
         }
-        segment.insert_unique(key, (key, value), |(k, _)| *k);
+        match segment.entry(key, |(k, _)| *k == key, |(k, _)| *k) {
+            Entry::Occupied(mut entry) => entry.get_mut().1 = value,
+            Entry::Vacant(entry) => {
+                entry.insert((key, value));
+                self.len += 1;
+            }
+        }
     }
 
     pub(crate) fn remove(&mut self, key: u64) {
@@ -87,24 +102,24 @@ impl<V: Copy> Table<V> {
         };
         if let Ok(entry) = segment.find_entry(key, |(k, _)| *k == key) {
             entry.remove();
+            self.len -= 1;
         }
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.segments.iter().map(HashTable::len).sum()
+        self.len
     }
 
-    /// Forgets what `keep` refuses, and gives back the memory that this leaves empty. O(entries).
-    pub(crate) fn shrink(&mut self, keep: impl Fn(u64, V) -> bool) {
+    /// Gives empty memory back. O(entries).
+    pub(crate) fn shrink(&mut self) {
         for segment in &mut self.segments {
-            segment.retain(|(k, v)| keep(*k, *v));
             segment.shrink_to_fit(|(k, _)| *k);
         }
     }
 
     /// Forgets everything and gives the memory back.
     pub(crate) fn reset(&mut self) {
-        self.segments = Vec::new();
+        *self = Self::default();
     }
 
     pub(crate) fn bytes(&self) -> usize {
@@ -127,9 +142,9 @@ mod tests {
     fn what_goes_in_comes_out_until_it_is_removed_or_refused() {
         let mut table = Table::default();
         for n in 0..10_000_u64 {
-            table.insert(spread(n), n, |_, _| true);
+            table.insert(spread(n), n, usize::MAX, |_, _| true);
         }
-        table.insert(spread(7), 70, |_, _| true);
+        table.insert(spread(7), 70, usize::MAX, |_, _| true);
         assert_eq!((table.get(spread(7)), table.len()), (Some(70), 10_000));
         table.remove(spread(8));
         assert_eq!(
@@ -137,12 +152,13 @@ mod tests {
             (None, Some(9))
         );
         for n in 10_000..40_000_u64 {
-            table.insert(spread(n), n, |_, v| v >= 9_000);
+            table.insert(spread(n), n, 20_000, |_, v| v >= 9_000);
         }
         assert!((9_000..40_000).all(|n| table.get(spread(n)) == Some(n)));
         assert!(table.len() < 36_000);
         let full = table.bytes();
-        table.shrink(|_, v| v >= 39_000);
+        (0..39_000).for_each(|n| table.remove(spread(n)));
+        table.shrink();
         assert_eq!(
             (table.len(), table.get(spread(39_500))),
             (1_000, Some(39_500))

@@ -22,20 +22,16 @@ impl Anchors {
     }
 
     pub(super) fn insert(&mut self, forest: &Forest, domain: u32, name: u64, at: Address) {
+        // With an anchor for each block, more are certainly false.
+        let enough = forest.blocks();
         let is_true = |key, at| is_true(forest, key, at);
-        self.table.insert(key(domain, name), at, is_true);
-    }
-
-    /// Gives back the memory of anchors that have become false. O(anchors).
-    pub(super) fn shrink(&mut self, forest: &Forest) {
-        self.table.shrink(|key, at| is_true(forest, key, at));
+        self.table.insert(key(domain, name), at, enough, is_true);
     }
 
     /// Gives every named block of the run an anchor.
     pub(super) fn promote(&mut self, forest: &mut Forest, run: RunId) {
-        let from = forest.runs[run].anchored;
-        let named: Vec<_> = forest.runs[run].names.from(from).collect();
-        for (domain, offset, name) in named {
+        let unanchored = &forest.runs[run];
+        for (domain, offset, name) in unanchored.names.from(unanchored.anchored) {
             self.insert(forest, domain, name, Address { run, offset });
         }
         let run = &mut forest.runs[run];

@@ -92,6 +92,10 @@ impl<T> Arena<T> {
         things.filter_map(|(n, thing)| Some((n, thing.as_ref()?)))
     }
 
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.pieces.iter_mut().flatten().flatten()
+    }
+
     pub(super) fn bytes(&self) -> usize {
         let things: usize = self.pieces.iter().map(Vec::capacity).sum();
         self.pieces.capacity() * size_of::<Vec<T>>()

@@ -21,8 +21,10 @@ use crate::block::extend;
 const MAX_SCANS: u8 = 64;
 /// A run that short is not worth a second search.
 const SHORT_RUN: u32 = 16;
-/// How far up an event's first block is looked for among what it is said to follow.
-const CYCLE_WINDOW: u32 = 1_024;
+/// How far up an event's first block is looked for among what it is said to follow: as far as one or
+/// two cache lines go beyond the parent's own. A block that names an older ancestor makes a branch
+/// that nobody will find, and does no harm either.
+const CYCLE_WINDOW: u32 = 16;
 
 /// One block that an engine has stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,16 +135,13 @@ impl PrefixIndex {
         if stored.blocks.len() == 1 {
             return 1;
         }
-        let seen = &mut self.scratch.names;
-        seen.clear();
-        seen.extend(stored.parent);
-        for (i, block) in stored.blocks.iter().enumerate() {
-            if !seen.insert(block.name) {
+        match self.scratch.repeats.first(stored) {
+            None => stored.blocks.len(),
+            Some(at) => {
                 self.anomalies.repeated += 1;
-                return i;
+                at
             }
         }
-        stored.blocks.len()
     }
 
     /// Whether `name` is a block of the run of `at`, a little above it.

@@ -137,7 +137,7 @@ impl Forest {
         }
         let base = above.map_or(0, |at| self.depth(at));
         let id = self.runs.insert(Run::new(above, base));
-        self.heads.insert(head, id, |_, _| true);
+        self.heads.insert(head, id, usize::MAX, |_, _| true);
         if let Some(at) = above {
             let parent = &mut self.runs[at.run];
             parent.change_cold(|cold| *cold.forks.entry(at.offset).or_default() += 1);
@@ -238,10 +238,12 @@ impl Forest {
         None
     }
 
-    /// Gives back what fewer runs do not need. O(runs and the room for them).
+    /// Gives back what fewer runs do not need, and says that no block has an anchor any more.
+    /// O(runs and the room for them).
     pub(super) fn shrink(&mut self) {
+        self.runs.iter_mut().for_each(|run| run.anchored = 0);
         self.runs.give_back();
-        self.heads.shrink(|_, _| true);
+        self.heads.shrink();
         self.ends.shrink_to(2 * self.runs.len());
     }
 

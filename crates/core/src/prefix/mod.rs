@@ -32,6 +32,7 @@ mod overlap;
 mod paths;
 mod place;
 mod predicted;
+mod repeats;
 mod run;
 mod set;
 mod stats;
@@ -48,6 +49,7 @@ use forest::{Forest, Stretch};
 use held::Span;
 use ledger::Ledger;
 use place::Place;
+use repeats::Repeats;
 use run::RunId;
 
 /// Places at one time; a bound on what a set of them can cost.
@@ -89,7 +91,7 @@ struct Scratch {
     path: Vec<Stretch>,
     spans: Vec<Span>,
     hashes: Vec<u64>,
-    names: hashbrown::HashSet<u64>,
+    repeats: Repeats,
 }
 
 impl PrefixIndex {
@@ -298,8 +300,11 @@ impl PrefixIndex {
     /// Gives back what was needed when there was much more.
     fn shrink(&mut self) {
         if self.forest.blocks() < self.peak / 4 {
+            // Anchors are a cache: those that are needed come back.
             self.forest.shrink();
-            self.anchors.shrink(&self.forest);
+            self.anchors.reset();
+            let places = self.seats.iter_mut().filter_map(|seat| seat.place.as_mut());
+            places.for_each(|place| place.runs.unsettle());
             self.peak = self.forest.blocks();
         }
     }

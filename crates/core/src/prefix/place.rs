@@ -242,6 +242,10 @@ impl RunList {
         self.settled
     }
 
+    pub(super) fn unsettle(&mut self) {
+        self.settled = 0;
+    }
+
     pub(super) fn settle(&mut self) {
         self.settled = self.entries.len();
     }

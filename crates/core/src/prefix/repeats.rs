@@ -1,0 +1,70 @@
+//! Does an event name a block twice?
+//!
+//! A small open table of positions, empty again for each event: a few instructions a block, so that
+//! every event can be asked.
+use super::exact::{StoredBlock, StoredBlocks};
+
+/// Room to look for repeated names in.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Repeats {
+    /// Positions of blocks from 1 on, by their names; 0 is empty. At least half of it is.
+    table: Vec<u32>,
+}
+
+impl Repeats {
+    /// The first block that has the name of the parent or of a block before it. O(blocks).
+    pub(super) fn first(&mut self, stored: &StoredBlocks<'_>) -> Option<usize> {
+        let blocks = stored.blocks;
+        if let Some(parent) = stored.parent
+            && let Some(at) = blocks.iter().position(|block| block.name == parent)
+        {
+            return Some(at);
+        }
+        let bits = (2 * blocks.len()).next_power_of_two().trailing_zeros();
+        self.table.clear();
+        self.table.resize(1 << bits, 0);
+        (0..blocks.len()).find(|&at| !self.enter(blocks, at, bits))
+    }
+
+    /// False when a block before has the same name.
+    fn enter(&mut self, blocks: &[StoredBlock], at: usize, bits: u32) -> bool {
+        let name = blocks[at].name;
+        let mask = (1 << bits) - 1;
+        let spread = name.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        let mut seat = spread as usize & mask;
+        while let Some(before) = self.table[seat].checked_sub(1) {
+            if blocks[before as usize].name == name {
+                return false;
+            }
+            seat = (seat + 1) & mask;
+        }
+        self.table[seat] = at as u32 + 1;
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn first(repeats: &mut Repeats, parent: Option<u64>, names: &[u64]) -> Option<usize> {
+        let block = |&name| StoredBlock { name, local: 0 };
+        let blocks: Vec<_> = names.iter().map(block).collect();
+        repeats.first(&StoredBlocks {
+            parent,
+            block_tokens: 1,
+            blocks: &blocks,
+        })
+    }
+
+    #[test]
+    fn the_first_repeat_is_found_and_earlier_events_do_not_count() {
+        let mut repeats = Repeats::default();
+        assert_eq!(first(&mut repeats, None, &[0, 1, 2]), None);
+        assert_eq!(first(&mut repeats, None, &[2, 1, 0, 1]), Some(3));
+        assert_eq!(first(&mut repeats, Some(5), &[4, 5]), Some(1));
+        let many: Vec<u64> = (0..5_000).collect();
+        assert_eq!(first(&mut repeats, None, &many), None);
+        assert_eq!(first(&mut repeats, None, &[]), None);
+    }
+}
