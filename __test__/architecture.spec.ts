@@ -45,8 +45,9 @@ const ROOMS: Record<string, readonly string[]> = {
 /** Crates and the crates of the workspace that each may depend on. */
 const CRATES: Record<string, readonly string[]> = {
   core: [],
-  sim: ['core'],
-  node: ['core', 'sim'],
+  sim: ['core', 'trace'],
+  trace: ['core'],
+  node: ['core', 'sim', 'trace'],
 }
 
 function filesBelow(folder: string, keep: (name: string) => boolean): string[] {

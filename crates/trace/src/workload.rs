@@ -1,0 +1,158 @@
+//! What is replayed: turns, each of one session, with their sizes, blocks and what they wait for.
+//!
+//! Every reader makes a [`Workload`] and the simulator drives one, so neither knows the other's
+//! formats. It holds no content: a block is a number that is equal exactly where two prompts had
+//! the same block at the same place after the same beginning, or where the trace said so.
+//!
+//! A turn starts at a time (open loop) or when others have started or ended (closed loop). What a
+//! turn waits for always stands before it in `turns`, so one pass in order can resolve everything.
+//!
+//! It does not know workers, policies or clocks. [`WorkloadBuilder`](crate::WorkloadBuilder) checks
+//! each reference, so a finished workload can be trusted. Memory: about 60 bytes a turn, 16 a wait, and 8 for each run
+//! of blocks that the session had not sent before, whatever the length of the prompts.
+use std::num::NonZeroU32;
+
+use warmpath_core::Micros;
+
+use crate::blocks::BlockStore;
+
+/// A workload that is replayed.
+#[derive(Clone, Debug)]
+pub struct Workload {
+    pub(crate) block_tokens: NonZeroU32,
+    pub(crate) sessions: Vec<SessionInfo>,
+    pub(crate) turns: Vec<Turn>,
+    pub(crate) waits: Vec<Wait>,
+    pub(crate) blocks: BlockStore,
+    pub(crate) distinct_blocks: u32,
+}
+
+/// A session of a workload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionInfo {
+    /// Its name in the trace; unique within the workload.
+    pub name: Box<str>,
+    /// Index of the session that spawned it; always smaller than its own.
+    pub parent: Option<u32>,
+}
+
+/// One model request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turn {
+    /// Index of its session.
+    pub session: u32,
+    /// When it starts.
+    pub start: Start,
+    /// Tokens of the prompt, at least 1. Those beyond the turn's blocks are shared with nobody.
+    pub input_tokens: u32,
+    /// Tokens of the answer, at least 1.
+    pub output_tokens: u32,
+    /// What its session does after the answer.
+    pub next: Next,
+}
+
+/// When a turn starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Start {
+    /// This long after the replay began, whatever else happens.
+    At(Micros),
+    /// When the last of its waits is over; see [`Workload::waits`]. There is at least one.
+    After(Waits),
+}
+
+/// Which waits of the workload are a turn's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Waits {
+    pub(crate) from: u32,
+    pub(crate) len: u32,
+}
+
+/// A condition for a turn to start: `delay` after a moment of another turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wait {
+    /// Index of that other turn; always smaller than the index of the turn that waits.
+    pub turn: u32,
+    /// Which moment of it counts.
+    pub moment: Moment,
+    /// Time from that moment on: a tool, a person, or what a client did before it spawned a child.
+    pub delay: Micros,
+}
+
+/// A moment in the life of a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// When it was handed to the scheduler, before any hold.
+    Start,
+    /// When its last token came, or when it was refused or given up.
+    End,
+}
+
+/// What a session does after an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// It runs a tool, and comes back by itself.
+    Tool,
+    /// It waits for a person.
+    Person,
+    /// It comes back, and the trace does not say after what.
+    Unknown,
+    /// Nothing: this was its last turn.
+    End,
+}
+
+impl Workload {
+    /// Tokens of a block.
+    #[must_use]
+    pub fn block_tokens(&self) -> NonZeroU32 {
+        self.block_tokens
+    }
+
+    /// All sessions; a parent stands before its children.
+    #[must_use]
+    pub fn sessions(&self) -> &[SessionInfo] {
+        &self.sessions
+    }
+
+    /// All turns; what a turn waits for stands before it.
+    #[must_use]
+    pub fn turns(&self) -> &[Turn] {
+        &self.turns
+    }
+
+    /// What a turn waits for: all of it must be over. Empty for an open-loop start.
+    #[must_use]
+    pub fn waits(&self, start: Start) -> &[Wait] {
+        match start {
+            Start::At(_) => &[],
+            Start::After(waits) => {
+                &self.waits[waits.from as usize..(waits.from + waits.len) as usize]
+            }
+        }
+    }
+
+    /// How many blocks the prompt of turn `index` has: at most its tokens over
+    /// [`Workload::block_tokens`], rounded up (the last one may be partly filled).
+    ///
+    /// # Panics
+    /// When there is no such turn.
+    #[must_use]
+    pub fn block_count(&self, index: usize) -> u32 {
+        self.blocks.blocks(index)
+    }
+
+    /// Writes the blocks of the prompt of turn `index` over `out`. Numbers are dense, in order of
+    /// first sight, below [`Workload::distinct_blocks`]. Cost: the blocks, and a walk of at most
+    /// 64 steps; allocates only to grow `out`.
+    ///
+    /// # Panics
+    /// When there is no such turn.
+    pub fn read_blocks(&self, index: usize, out: &mut Vec<u32>) {
+        self.blocks.read(index, out);
+    }
+
+    /// How many different blocks all prompts have together.
+    #[must_use]
+    pub fn distinct_blocks(&self) -> u32 {
+        self.distinct_blocks
+    }
+}
