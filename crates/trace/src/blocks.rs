@@ -43,12 +43,19 @@ pub(crate) struct BlockStore {
     pieces: Vec<Piece>,
     runs: Vec<Run>,
     scratch: Vec<u32>,
+    /// One more than the highest id.
+    distinct: u32,
 }
 
 impl BlockStore {
     /// Prompts pushed so far.
     pub(crate) fn len(&self) -> usize {
         self.pieces.len()
+    }
+
+    /// How many ids there are, if they are dense: one more than the highest.
+    pub(crate) fn distinct(&self) -> u32 {
+        self.distinct
     }
 
     /// Blocks of a prompt.
@@ -116,6 +123,7 @@ impl BlockStore {
     fn push_runs(&mut self, ids: &[u32]) {
         let start = self.runs.len();
         for &id in ids {
+            self.distinct = self.distinct.max(id + 1);
             match self.runs[start..].last_mut() {
                 Some(run) if id.checked_sub(run.first) == Some(run.len) => run.len += 1,
                 _ => self.runs.push(Run { first: id, len: 1 }),

@@ -9,7 +9,9 @@
 use std::fmt;
 use std::num::NonZeroU32;
 
+use hashbrown::HashTable;
 use warmpath_core::Micros;
+use xxhash_rust::xxh3::xxh3_64;
 
 use crate::blocks::BlockStore;
 use crate::workload::{Next, SessionInfo, Start, Turn, Wait, Waits, Workload};
@@ -69,24 +71,30 @@ pub struct WorkloadBuilder {
     workload: Workload,
     /// The last turn of each session, to share its blocks with the next.
     last_turn: Vec<Option<u32>>,
-    names: hashbrown::HashSet<Box<str>>,
+    /// Indices of sessions by name.
+    names: HashTable<u32>,
 }
 
 impl WorkloadBuilder {
     /// An empty workload with blocks of `block_tokens` tokens.
     #[must_use]
     pub fn new(block_tokens: NonZeroU32) -> Self {
+        Self::with_prompts(block_tokens, BlockStore::default())
+    }
+
+    /// An empty workload whose prompts are known already; see [`WorkloadBuilder::place`].
+    pub(crate) fn with_prompts(block_tokens: NonZeroU32, blocks: BlockStore) -> Self {
         Self {
             workload: Workload {
                 block_tokens,
                 sessions: Vec::new(),
                 turns: Vec::new(),
                 waits: Vec::new(),
-                blocks: BlockStore::default(),
-                distinct_blocks: 0,
+                distinct_blocks: blocks.distinct(),
+                blocks,
             },
             last_turn: Vec::new(),
-            names: hashbrown::HashSet::new(),
+            names: HashTable::new(),
         }
     }
 
@@ -112,13 +120,19 @@ impl WorkloadBuilder {
             let detail = format!("session {name:?} has a parent that is not there before it");
             return Err(WorkloadError::Session(detail));
         }
-        if !self.names.insert(name.into()) {
+        let hash = xxh3_64(name.as_bytes());
+        let sessions = &mut self.workload.sessions;
+        let same = |&other: &u32| *sessions[other as usize].name == *name;
+        if self.names.find(hash, same).is_some() {
             let detail = format!("session {name:?} is there twice");
             return Err(WorkloadError::Session(detail));
         }
-        self.workload.sessions.push(SessionInfo {
+        sessions.push(SessionInfo {
             name: name.into(),
             parent,
+        });
+        self.names.insert_unique(hash, index, |&other| {
+            xxh3_64(sessions[other as usize].name.as_bytes())
         });
         self.last_turn.push(None);
         Ok(index)
@@ -132,6 +146,18 @@ impl WorkloadBuilder {
     pub fn add_turn(&mut self, turn: &NewTurn<'_>) -> Result<u32, WorkloadError> {
         let index = self.turns();
         self.check(turn, index)?;
+        let alike = self.last_turn(turn.session);
+        let alike = alike.map(|turn| self.workload.turns[turn as usize].prompt as usize);
+        let prompt = size(self.workload.blocks.len());
+        self.workload.blocks.push(turn.blocks, alike);
+        self.workload.distinct_blocks = self.workload.blocks.distinct();
+        self.place(turn, prompt);
+        Ok(index)
+    }
+
+    /// Adds a turn whose references and sizes are right, and whose prompt is stored already.
+    pub(crate) fn place(&mut self, turn: &NewTurn<'_>, prompt: u32) {
+        let index = self.turns();
         let workload = &mut self.workload;
         let start = match turn.start {
             NewStart::At(time) => Start::At(time),
@@ -142,21 +168,15 @@ impl WorkloadBuilder {
                 Start::After(Waits { from, len })
             }
         };
-        let last = &mut self.last_turn[turn.session as usize];
-        workload
-            .blocks
-            .push(turn.blocks, last.map(|turn| turn as usize));
-        *last = Some(index);
-        let above = turn.blocks.iter().max().map_or(0, |&highest| highest + 1);
-        workload.distinct_blocks = workload.distinct_blocks.max(above);
         workload.turns.push(Turn {
             session: turn.session,
             start,
             input_tokens: turn.input_tokens,
             output_tokens: turn.output_tokens,
             next: turn.next,
+            prompt,
         });
-        Ok(index)
+        self.last_turn[turn.session as usize] = Some(index);
     }
 
     /// The workload. Each session's last turn gets [`Next::End`].
@@ -165,7 +185,6 @@ impl WorkloadBuilder {
         for &last in self.last_turn.iter().flatten() {
             self.workload.turns[last as usize].next = Next::End;
         }
-        debug_assert_eq!(self.workload.blocks.len(), self.workload.turns.len());
         self.workload
     }
 

@@ -49,6 +49,8 @@ pub struct Turn {
     pub output_tokens: u32,
     /// What its session does after the answer.
     pub next: Next,
+    /// Its prompt in the store of blocks.
+    pub(crate) prompt: u32,
 }
 
 /// When a turn starts.
@@ -137,7 +139,7 @@ impl Workload {
     /// When there is no such turn.
     #[must_use]
     pub fn block_count(&self, index: usize) -> u32 {
-        self.blocks.blocks(index)
+        self.blocks.blocks(self.turns[index].prompt as usize)
     }
 
     /// Writes the blocks of the prompt of turn `index` over `out`. Numbers are dense, in order of
@@ -147,12 +149,45 @@ impl Workload {
     /// # Panics
     /// When there is no such turn.
     pub fn read_blocks(&self, index: usize, out: &mut Vec<u32>) {
-        self.blocks.read(index, out);
+        self.blocks.read(self.turns[index].prompt as usize, out);
     }
 
     /// How many different blocks all prompts have together.
     #[must_use]
     pub fn distinct_blocks(&self) -> u32 {
         self.distinct_blocks
+    }
+}
+
+/// Two workloads are equal if a replay cannot tell them apart: same sessions, turns, waits and
+/// blocks. Costs all blocks.
+impl PartialEq for Workload {
+    fn eq(&self, other: &Self) -> bool {
+        self.block_tokens == other.block_tokens
+            && self.sessions == other.sessions
+            && self.turns.len() == other.turns.len()
+            && self.same_turns(other)
+    }
+}
+
+impl Eq for Workload {}
+
+impl Workload {
+    fn same_turns(&self, other: &Self) -> bool {
+        let (mut mine, mut theirs) = (Vec::new(), Vec::new());
+        let pairs = self.turns.iter().zip(&other.turns).enumerate();
+        pairs.into_iter().all(|(index, (a, b))| {
+            self.read_blocks(index, &mut mine);
+            other.read_blocks(index, &mut theirs);
+            let start = match (a.start, b.start) {
+                (Start::After(_), Start::After(_)) => self.waits(a.start) == other.waits(b.start),
+                (a, b) => a == b,
+            };
+            let (sizes_a, sizes_b) = (
+                (a.session, a.input_tokens, a.output_tokens, a.next),
+                (b.session, b.input_tokens, b.output_tokens, b.next),
+            );
+            start && sizes_a == sizes_b && mine == theirs
+        })
     }
 }

@@ -1,0 +1,303 @@
+//! How do the records of all files become one workload?
+//!
+//! Records come in any order of sessions. What each one holds is packed at once: its blocks go to
+//! the store of prompts, its names become indices, so that memory stays what the workload needs.
+//! At the end parents are set before children, turns are ordered, and what each waits for is either
+//! what the trace says or what its times let one infer ([`crate::link`]).
+//!
+//! It does not know formats. It trusts a reader's sizes, and nothing about names: parents may come
+//! late, twice, in circles, or never.
+use std::num::NonZeroU32;
+use std::path::Path;
+
+use hashbrown::{HashMap, HashTable};
+use warmpath_core::Micros;
+use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
+
+use crate::blocks::BlockStore;
+use crate::error::{ErrorKind, Fault, Place, TraceError};
+use crate::link;
+use crate::skip::Skips;
+use crate::traced::{Clock, Dependency, Relation, Scope, Timing, TracedTurn};
+use crate::workload::{Moment, Next, Workload};
+
+/// A record, packed. Its prompt has the same index.
+#[derive(Debug)]
+pub(crate) struct Packed {
+    pub(crate) session: u32,
+    pub(crate) input_tokens: u32,
+    pub(crate) output_tokens: u32,
+    pub(crate) next: Next,
+    pub(crate) timing: PackedTiming,
+    file: u32,
+    place: Place,
+}
+
+/// When a packed record started.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum PackedTiming {
+    Measured {
+        start: Micros,
+        end: Micros,
+        clock: Clock,
+    },
+    /// At a time, or after the previous record of its session.
+    Given { at: Micros, after: Option<u32> },
+    /// After those of a range of dependencies.
+    Depends { at: Micros, from: u32, until: u32 },
+}
+
+/// A dependency by name: a hash of the id, since ids may be long.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PackedWait {
+    pub(crate) id: u128,
+    pub(crate) moment: Moment,
+    pub(crate) delay: Micros,
+    relation: Relation,
+}
+
+/// A session, by the order of its first mention.
+#[derive(Debug)]
+pub(crate) struct Named {
+    pub(crate) name: Box<str>,
+    pub(crate) parent: Option<u32>,
+    last: Option<u32>,
+}
+
+/// Collects records.
+#[derive(Debug, Default)]
+pub(crate) struct Collector {
+    block_tokens: Option<NonZeroU32>,
+    prompts: BlockStore,
+    turns: Vec<Packed>,
+    waits: Vec<PackedWait>,
+    sessions: Vec<Named>,
+    names: HashTable<u32>,
+    ids: HashMap<u128, u32>,
+    global: HashMap<u64, u32>,
+    parts: HashMap<(u32, u64), u32>,
+    next_block: u32,
+    files: Vec<Box<Path>>,
+    scratch: Vec<u32>,
+}
+
+impl Collector {
+    /// A file begins: ids of parts mean something new.
+    pub(crate) fn begin_file(&mut self, path: &Path) {
+        self.parts.clear();
+        self.files.push(path.into());
+    }
+
+    /// Takes a record, or says what is wrong with it; then at most names of sessions are kept.
+    pub(crate) fn add(&mut self, turn: TracedTurn, place: Place) -> Result<(), Fault> {
+        self.check(&turn)?;
+        let index = self.index();
+        let session = match &turn.session {
+            Some(name) => self.session(name),
+            None => {
+                let alone = turn.id.as_deref().map(|id| format!("request {id}"));
+                self.session(&alone.unwrap_or_else(|| format!("turn {index}")))
+            }
+        };
+        let parent = turn.parent.as_deref().map(|name| self.session(name));
+        if let Some(parent) = parent {
+            self.set_parent(session, parent)?;
+        }
+        let previous = self.sessions[session as usize].last;
+        let alike = previous.or_else(|| self.sessions[parent? as usize].last);
+        self.push_prompt(&turn, alike)?;
+        let timing = self.pack(turn.timing, previous);
+        if let Some(id) = &turn.id {
+            self.ids.insert(xxh3_128(id.as_bytes()), index);
+        }
+        self.sessions[session as usize].last = Some(index);
+        self.turns.push(Packed {
+            session,
+            input_tokens: turn.input_tokens,
+            output_tokens: turn.output_tokens,
+            next: turn.next,
+            timing,
+            file: self.files.len() as u32 - 1,
+            place,
+        });
+        Ok(())
+    }
+
+    /// The workload of all records.
+    pub(crate) fn finish(mut self, skips: &mut Skips) -> Result<Workload, TraceError> {
+        let Some(block_tokens) = self.block_tokens.filter(|_| !self.turns.is_empty()) else {
+            let fault = Fault::new(ErrorKind::Empty, "there is no request in it");
+            let file = self.files.first().map_or(Path::new(""), |file| file);
+            return Err(TraceError::new(fault, file, Place::File));
+        };
+        self.global = HashMap::new();
+        self.parts = HashMap::new();
+        self.adopt(skips)?;
+        let prompts = std::mem::take(&mut self.prompts);
+        let input = link::Input {
+            sessions: &self.sessions,
+            turns: &self.turns,
+            waits: &self.waits,
+            ids: &self.ids,
+        };
+        let mut skip = |turn: u32, fault: Fault| skips.take(self.error(turn, fault));
+        link::workload(&input, block_tokens, prompts, &mut skip)
+    }
+
+    /// Sets the parents that only a dependency names: whose turn spawned a session's first turn.
+    fn adopt(&mut self, skips: &mut Skips) -> Result<(), TraceError> {
+        let mut seen = vec![false; self.sessions.len()];
+        for turn in 0..self.index() {
+            let packed = &self.turns[turn as usize];
+            let session = packed.session;
+            if std::mem::replace(&mut seen[session as usize], true) {
+                continue;
+            }
+            let PackedTiming::Depends { from, until, .. } = packed.timing else {
+                continue;
+            };
+            let waits = &self.waits[from as usize..until as usize];
+            let spawn = waits.iter().find(|wait| wait.relation == Relation::Spawn);
+            let spawner = spawn.and_then(|wait| self.ids.get(&wait.id));
+            let parent = spawner.map(|&spawner| self.turns[spawner as usize].session);
+            let Some(parent) = parent.filter(|&parent| parent != session) else {
+                continue;
+            };
+            if self.sessions[session as usize].parent.is_none()
+                && let Err(fault) = self.set_parent(session, parent)
+            {
+                skips.take(self.error(turn, fault))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn error(&self, turn: u32, fault: Fault) -> TraceError {
+        let turn = &self.turns[turn as usize];
+        TraceError::new(fault, &self.files[turn.file as usize], turn.place)
+    }
+
+    fn check(&mut self, turn: &TracedTurn) -> Result<(), Fault> {
+        let block_tokens = *self.block_tokens.get_or_insert(turn.block_tokens);
+        if turn.block_tokens != block_tokens {
+            let detail = format!(
+                "blocks of {} tokens after blocks of {block_tokens}",
+                turn.block_tokens
+            );
+            return Err(Fault::new(ErrorKind::BlockSize, detail));
+        }
+        let most = turn.input_tokens.div_ceil(block_tokens.get()) as usize;
+        if turn.blocks.len() > most {
+            let (blocks, tokens) = (turn.blocks.len(), turn.input_tokens);
+            return Err(Fault::invalid(format!(
+                "{blocks} blocks of {block_tokens} tokens in a prompt of {tokens}"
+            )));
+        }
+        if turn.session.is_some() && turn.session == turn.parent {
+            let detail = "a session that is its own parent";
+            return Err(Fault::new(ErrorKind::Parent, detail));
+        }
+        let known = |id: &String| self.ids.contains_key(&xxh3_128(id.as_bytes()));
+        if let Some(id) = turn.id.as_ref().filter(|id| known(id)) {
+            let detail = format!("request {id:?} is there twice");
+            return Err(Fault::new(ErrorKind::Duplicate, detail));
+        }
+        if self.turns.len() >= u32::MAX as usize / 4 {
+            return Err(Fault::invalid("more requests than can be numbered"));
+        }
+        Ok(())
+    }
+
+    fn index(&self) -> u32 {
+        // `check` bounds it.
+        self.turns.len() as u32
+    }
+
+    fn session(&mut self, name: &str) -> u32 {
+        let hash = xxh3_64(name.as_bytes());
+        let sessions = &mut self.sessions;
+        let same = |&other: &u32| *sessions[other as usize].name == *name;
+        if let Some(&known) = self.names.find(hash, same) {
+            return known;
+        }
+        let index = sessions.len() as u32;
+        sessions.push(Named {
+            name: name.into(),
+            parent: None,
+            last: None,
+        });
+        self.names.insert_unique(hash, index, |&other| {
+            xxh3_64(sessions[other as usize].name.as_bytes())
+        });
+        index
+    }
+
+    fn set_parent(&mut self, session: u32, parent: u32) -> Result<(), Fault> {
+        match self.sessions[session as usize].parent {
+            Some(known) if known == parent => return Ok(()),
+            Some(known) => {
+                let known = &self.sessions[known as usize].name;
+                let detail = format!("a session with a second parent; its first is {known:?}");
+                return Err(Fault::new(ErrorKind::Parent, detail));
+            }
+            None => {}
+        }
+        // Each link is checked as it is set, so the walk up ends.
+        let mut above = Some(parent);
+        while let Some(at) = above {
+            if at == session {
+                let detail = "a session that is its own ancestor";
+                return Err(Fault::new(ErrorKind::Parent, detail));
+            }
+            above = self.sessions[at as usize].parent;
+        }
+        self.sessions[session as usize].parent = Some(parent);
+        Ok(())
+    }
+
+    fn push_prompt(&mut self, turn: &TracedTurn, alike: Option<u32>) -> Result<(), Fault> {
+        let mut dense = std::mem::take(&mut self.scratch);
+        dense.clear();
+        for &id in &turn.blocks {
+            let next = self.next_block;
+            let block = match turn.scope {
+                Scope::Global => *self.global.entry(id).or_insert(next),
+                Scope::Part(part) => *self.parts.entry((part, id)).or_insert(next),
+            };
+            if block == u32::MAX {
+                return Err(Fault::invalid("more blocks than can be numbered"));
+            }
+            self.next_block += u32::from(block == next);
+            dense.push(block);
+        }
+        self.prompts.push(&dense, alike.map(|turn| turn as usize));
+        self.scratch = dense;
+        Ok(())
+    }
+
+    fn pack(&mut self, timing: Timing, previous: Option<u32>) -> PackedTiming {
+        match timing {
+            Timing::Measured { start, end, clock } => PackedTiming::Measured { start, end, clock },
+            Timing::Arrival(at) => PackedTiming::Given { at, after: None },
+            Timing::Follows(at) => PackedTiming::Given {
+                at,
+                after: previous,
+            },
+            Timing::Depends { at, on } => {
+                let from = self.waits.len() as u32;
+                self.waits.extend(on.iter().map(pack_wait));
+                let until = self.waits.len() as u32;
+                PackedTiming::Depends { at, from, until }
+            }
+        }
+    }
+}
+
+fn pack_wait(dependency: &Dependency) -> PackedWait {
+    PackedWait {
+        id: xxh3_128(dependency.id.as_bytes()),
+        moment: dependency.moment,
+        delay: dependency.delay,
+        relation: dependency.relation,
+    }
+}

@@ -1,0 +1,275 @@
+//! What is one line of our own trace?
+//!
+//! The schema `dynamo.request.trace.v1`: an envelope with the time since the recording began, and an
+//! event. Its tools read what we write. What is ours stands under one more key of the event,
+//! `warmpath`, which they pass over. There is no prompt, answer or tool argument in it.
+//!
+//! Types only: [`crate::RecordWriter`] writes them, [`records`] reads them, and the reader of
+//! workloads takes of them what it needs. Unknown fields are passed over, so that a newer recorder
+//! does not break an older reader; an unknown schema is an error.
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{ErrorKind, Fault, Place, TraceError};
+use crate::input::{self, Lines};
+
+/// The schema that is written, and the only one that is read.
+pub const REQUEST_TRACE_SCHEMA: &str = "dynamo.request.trace.v1";
+
+/// One line.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// Milliseconds since the recording began.
+    pub timestamp: f64,
+    /// What happened.
+    pub event: Event,
+}
+
+/// What happened.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Event {
+    /// [`REQUEST_TRACE_SCHEMA`].
+    pub schema: String,
+    /// `request_end` for a request; others (tools, payloads) are passed over by readers here.
+    pub event_type: String,
+    /// Milliseconds since 1970 when it happened.
+    pub event_time_unix_ms: u64,
+    /// Who wrote it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub event_source: Option<String>,
+    /// Whose request it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_context: Option<AgentContext>,
+    /// The request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request: Option<Request>,
+    /// What only Warmpath records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warmpath: Option<Warmpath>,
+}
+
+/// Whose request it was.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentContext {
+    /// The session.
+    pub session_id: String,
+    /// The session that spawned it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_session_id: Option<String>,
+    /// Whether this was the last turn of the session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_final: Option<bool>,
+}
+
+/// A request and how it went. Times are milliseconds, tokens are counts.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Request {
+    /// Its id, unique within the trace.
+    pub request_id: String,
+    /// The id that the client gave it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub x_request_id: Option<String>,
+    /// The model that answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Tokens of the prompt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input_tokens: Option<u64>,
+    /// Tokens of the answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_tokens: Option<u64>,
+    /// Tokens of the prompt that came from a cache.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cached_tokens: Option<u64>,
+    /// How it was timed.
+    #[serde(flatten)]
+    pub timing: RequestTiming,
+    /// Who served it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worker: Option<WorkerInfo>,
+    /// The blocks of its prompt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replay: Option<Replay>,
+    /// How it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finish_reason_metadata: Option<FinishReason>,
+}
+
+/// How a request was timed, in the schema's own fields.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RequestTiming {
+    /// When it was received, milliseconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_received_ms: Option<u64>,
+    /// From received to the start of the prefill.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prefill_wait_time_ms: Option<f64>,
+    /// The prefill.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prefill_time_ms: Option<f64>,
+    /// From received to the first token.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ttft_ms: Option<f64>,
+    /// From received to the last token.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total_time_ms: Option<f64>,
+    /// Mean time between tokens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub avg_itl_ms: Option<f64>,
+    /// Share of the prompt that came from a cache, 0 to 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kv_hit_rate: Option<f64>,
+    /// Expected time of moving cached blocks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kv_transfer_estimated_latency_ms: Option<f64>,
+    /// Requests that waited when it was received.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue_depth: Option<u64>,
+}
+
+/// Who served a request.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkerInfo {
+    /// The worker of the prefill.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prefill_worker_id: Option<u64>,
+    /// Its rank.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prefill_dp_rank: Option<u64>,
+    /// The worker of the decode.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decode_worker_id: Option<u64>,
+    /// Its rank.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decode_dp_rank: Option<u64>,
+}
+
+/// The blocks of a prompt: what a replay needs instead of its content.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Replay {
+    /// Tokens of a block.
+    pub trace_block_size: u32,
+    /// Tokens of the prompt.
+    pub input_length: u64,
+    /// One hash a block, the last one perhaps of a part; each vouches for all before it.
+    pub input_sequence_hashes: Vec<u64>,
+}
+
+/// How an answer ended; never what was in it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FinishReason {
+    /// `stop`, `length`, `tool_calls` and others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finish_reason: Option<String>,
+    /// The tools that were called.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tool_calls: Vec<ToolCall>,
+}
+
+/// A tool that was called; never with what.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolCall {
+    /// The choice of the answer.
+    #[serde(default)]
+    pub choice_index: u64,
+    /// The call in that choice.
+    #[serde(default)]
+    pub tool_call_index: u64,
+    /// The id of the call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// The name of the tool.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+}
+
+/// What only Warmpath records.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Warmpath {
+    /// The session as the router saw it, also where the client did not name one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    /// The session that spawned it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<String>,
+    /// The number of the turn in its session, from 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turn: Option<u64>,
+    /// The phase that the session was in afterwards.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<PhaseAfter>,
+    /// Cached tokens that the decision counted on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub predicted_cached_tokens: Option<u64>,
+    /// Cached tokens that the engine or provider reported.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reported_cached_tokens: Option<u64>,
+    /// Names of the tools that the answer called.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tools: Vec<String>,
+    /// When what happened.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timings: Option<Timings>,
+    /// The id of the decision's receipt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub receipt_id: Option<String>,
+    /// The receipt itself, if it was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub receipt: Option<serde_json::Value>,
+}
+
+/// The phase of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PhaseAfter {
+    /// It runs tools.
+    Acting,
+    /// It does not; the loop is over.
+    Reasoning,
+}
+
+/// When what happened to a turn, milliseconds since 1970 with fractions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Timings {
+    /// It was received.
+    pub received: f64,
+    /// Milliseconds that it was held before it was sent.
+    #[serde(default)]
+    pub held: f64,
+    /// Its first token came.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_token: Option<f64>,
+    /// Its last token came, or it was given up.
+    pub end: f64,
+}
+
+impl Record {
+    /// A line of a trace.
+    pub(crate) fn parse(line: &str) -> Result<Self, Fault> {
+        let record: Self = serde_json::from_str(line)?;
+        if record.event.schema != REQUEST_TRACE_SCHEMA {
+            let detail = format!("{:?} is no schema that is known", record.event.schema);
+            return Err(Fault::new(ErrorKind::UnknownVersion, detail));
+        }
+        Ok(record)
+    }
+}
+
+/// Shows each record of one of our own traces, of any event type, in order; decompresses it.
+///
+/// # Errors
+/// [`TraceError`] for the first line that is no record, with its number.
+pub fn records(path: &Path, visit: &mut dyn FnMut(Record)) -> Result<(), TraceError> {
+    let at = |place, fault| TraceError::new(fault, path, place);
+    let bytes = input::open(path).map_err(|fault| at(Place::File, fault))?;
+    let mut lines = Lines::new(bytes, crate::Options::default().max_line_bytes);
+    loop {
+        let record = match lines.next() {
+            Ok(Some((_, line))) => Record::parse(line),
+            Ok(None) => return Ok(()),
+            Err(fault) => Err(fault),
+        };
+        visit(record.map_err(|fault| at(Place::Line(lines.number()), fault))?);
+    }
+}

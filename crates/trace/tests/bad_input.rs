@@ -1,0 +1,313 @@
+//! What is wrong with a trace: each kind by its name, with file and line, and what lenient makes of
+//! the same bytes.
+mod common;
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use common::{lenient, show};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use warmpath_trace::{ErrorKind, Format, Leniency, Options, Place, TraceError, read, read_bytes};
+
+const ROW: &str = r#"{"timestamp":1,"input_length":600,"output_length":5,"hash_ids":[1,2]}"#;
+
+fn strict(bytes: impl AsRef<[u8]>) -> TraceError {
+    let result = read_bytes(Path::new("bad.jsonl"), bytes.as_ref(), &Options::default());
+    result.expect_err("it is bad")
+}
+
+/// Kind and line of the error, and how many turns are left when it is skipped.
+fn outcome(lines: &[&str]) -> (ErrorKind, Place, usize) {
+    let text = lines.join("\n");
+    let error = strict(&text);
+    assert_eq!(error.file(), Path::new("bad.jsonl"));
+    assert!(error.to_string().starts_with("bad.jsonl"), "{error}");
+    let left = match read_bytes(Path::new("bad.jsonl"), text.as_bytes(), &lenient()) {
+        Ok(loaded) => {
+            let counted: Vec<_> = loaded.report.skipped.into_iter().collect();
+            assert_eq!(counted, [(error.kind(), 1)]);
+            loaded.workload.turns().len()
+        }
+        Err(error) => {
+            assert_eq!(error.kind(), ErrorKind::Empty);
+            0
+        }
+    };
+    (error.kind(), error.place(), left)
+}
+
+#[test]
+fn a_truncated_gzip_stream() {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    for time in 0..5_000 {
+        let row = ROW.replacen('1', &time.to_string(), 1);
+        writeln!(encoder, "{row}").expect("to memory");
+    }
+    let whole = encoder.finish().expect("to memory");
+    let cut = &whole[..whole.len() / 2];
+    let error = strict(cut);
+    assert_eq!(error.kind(), ErrorKind::Truncated);
+    let Place::Line(line) = error.place() else {
+        panic!("{error}")
+    };
+    let loaded = read_bytes(Path::new("cut"), cut, &lenient()).expect("what was whole");
+    assert_eq!(loaded.workload.turns().len() as u64, line - 1);
+    assert_eq!(loaded.report.skipped[&ErrorKind::Truncated], 1);
+}
+
+#[test]
+fn records_out_of_order() {
+    let early = ROW.replace("\"timestamp\":1", "\"timestamp\":0.5");
+    let got = outcome(&[ROW, &early, ROW]);
+    assert_eq!(got, (ErrorKind::OutOfOrder, Place::Line(2), 2));
+}
+
+#[test]
+fn unknown_versions() {
+    let header = r#"{"schema":"dynamo.agentic_mooncake","version":3,"block_size":64}"#;
+    assert_eq!(outcome(&[header, ROW]).0, ErrorKind::UnknownVersion);
+    let record = r#"{"timestamp":0,"event":{"schema":"dynamo.request.trace.v2","event_type":"request_end","event_time_unix_ms":1}}"#;
+    assert_eq!(
+        outcome(&[record]),
+        (ErrorKind::UnknownVersion, Place::Line(1), 0)
+    );
+}
+
+#[test]
+fn negative_times() {
+    let row = ROW.replace(":1,", ":-1,");
+    assert_eq!(
+        outcome(&[&row, ROW]),
+        (ErrorKind::NegativeTime, Place::Line(1), 1)
+    );
+    let weka = r#"{"id":"w","block_size":4,"requests":[{"t":-0.5,"type":"n","in":4,"out":1}]}"#;
+    let error = strict(weka);
+    assert_eq!(
+        (error.kind(), error.place()),
+        (ErrorKind::NegativeTime, Place::Record(1))
+    );
+}
+
+#[test]
+fn missing_fields() {
+    for field in [
+        "\"timestamp\":1,",
+        "\"input_length\":600,",
+        "\"output_length\":5,",
+    ] {
+        let row = ROW.replace(field, "");
+        assert_eq!(
+            outcome(&[ROW, &row]),
+            (ErrorKind::MissingField, Place::Line(2), 1),
+            "{field}"
+        );
+    }
+    let error = strict(r#"{"id":"w","requests":[{"t":0,"type":"n","in":4,"out":1}]}"#);
+    assert_eq!(error.kind(), ErrorKind::MissingField);
+    let record = r#"{"timestamp":0,"event":{"schema":"dynamo.request.trace.v1","event_type":"request_end","event_time_unix_ms":1,"request":{}}}"#;
+    assert_eq!(strict(record).kind(), ErrorKind::MissingField);
+}
+
+#[test]
+fn mixed_block_sizes() {
+    let record = |id: &str, tokens: u32| {
+        format!(
+            r#"{{"timestamp":0,"event":{{"schema":"dynamo.request.trace.v1","event_type":"request_end","event_time_unix_ms":9,"request":{{"request_id":"{id}","input_tokens":64,"output_tokens":1,"total_time_ms":1,"replay":{{"trace_block_size":{tokens},"input_length":64,"input_sequence_hashes":[1]}}}}}}}}"#
+        )
+    };
+    let got = outcome(&[&record("a", 64), &record("b", 32), &record("c", 64)]);
+    assert_eq!(got, (ErrorKind::BlockSize, Place::Line(2), 2));
+    let got = outcome(&[&record("a", 64), &record("a", 64)]);
+    assert_eq!(got, (ErrorKind::Duplicate, Place::Line(2), 1));
+}
+
+#[test]
+fn sessions_that_are_their_own_parents() {
+    let row = |session: &str, parent: &str| {
+        ROW.replace(
+            "\"timestamp\"",
+            &format!(r#""session_id":"{session}","warmpath":{{"parent":"{parent}"}},"timestamp""#),
+        )
+    };
+    let got = outcome(&[ROW, &row("a", "a")]);
+    assert_eq!(got, (ErrorKind::Parent, Place::Line(2), 1));
+    let got = outcome(&[&row("a", "b"), &row("b", "c"), &row("c", "a")]);
+    assert_eq!(got, (ErrorKind::Parent, Place::Line(3), 2));
+    let got = outcome(&[&row("a", "b"), &row("a", "c")]);
+    assert_eq!(got, (ErrorKind::Parent, Place::Line(2), 1));
+}
+
+#[test]
+fn huge_numbers() {
+    for (from, to) in [
+        ("600", "4294967296"),
+        ("600", "1e30"),
+        ("600", "-600"),
+        ("600", "6.5"),
+        ("600", "0"),
+        (":1,", ":1e300,"),
+        (":1,", ":18446744073709551615,"),
+        ("[1,2]", "[1,18446744073709551616]"),
+        ("[1,2]", "[1,-2]"),
+        ("[1,2]", "[1,2,3]"),
+    ] {
+        let row = ROW.replace(from, to);
+        assert_eq!(
+            outcome(&[ROW, &row]),
+            (ErrorKind::InvalidValue, Place::Line(2), 1),
+            "{to}"
+        );
+    }
+    let row = ROW.replace("600", "1e400");
+    assert_eq!(
+        outcome(&[ROW, &row]),
+        (ErrorKind::InvalidValue, Place::Line(2), 1)
+    );
+}
+
+#[test]
+fn deep_json() {
+    let deep = format!("{}{}", "[".repeat(200_000), "]".repeat(200_000));
+    let row = ROW.replace("[1,2]", &deep);
+    assert_eq!(outcome(&[ROW, &row]).0, ErrorKind::InvalidValue);
+    // Where it is passed over, it does no harm.
+    let row = ROW.replace("\"hash_ids\"", &format!("\"x\":{deep},\"hash_ids\""));
+    assert!(read_bytes(Path::new("x"), row.as_bytes(), &Options::default()).is_ok());
+    let agents = r#"{"type":"subagent","t":0,"agent_id":"a","requests":["#;
+    let nested = format!(
+        r#"{{"id":"w","block_size":4,"requests":[{}{}]}}"#,
+        agents.repeat(10_000),
+        "]}".repeat(10_000)
+    );
+    assert_eq!(strict(nested).kind(), ErrorKind::TooDeep);
+}
+
+#[test]
+fn bytes_that_are_no_text() {
+    let mut bytes = ROW.as_bytes().to_vec();
+    bytes.extend(b"\n{\"x\":\"\xff\"}\n");
+    let error = strict(&bytes);
+    assert_eq!(
+        (error.kind(), error.place()),
+        (ErrorKind::Encoding, Place::Line(2))
+    );
+    let weka = b"{\"id\":\"\xff\",\"block_size\":4,\"requests\":[]}";
+    assert_eq!(strict(weka).kind(), ErrorKind::Encoding);
+}
+
+#[test]
+fn empty_files() {
+    assert_eq!(strict("").kind(), ErrorKind::Empty);
+    assert_eq!(strict("\n \n").kind(), ErrorKind::Empty);
+    for format in [
+        "request-trace",
+        "mooncake",
+        "weka",
+        "otel",
+        "claude-code",
+        "codex",
+    ] {
+        let options = Options {
+            format: Format::named(format),
+            ..Options::default()
+        };
+        assert!(
+            read_bytes(Path::new("x"), b"", &options).is_err(),
+            "{format}"
+        );
+    }
+    let error = strict(r#"{"id":"w","block_size":4,"requests":[]}"#);
+    assert_eq!(error.kind(), ErrorKind::Empty);
+}
+
+#[test]
+fn a_line_beyond_the_bound() {
+    let text = format!("{ROW}\n{}\n{ROW}\n", "x".repeat(70 * 1024 * 1024));
+    let error = strict(&text);
+    assert_eq!(
+        (error.kind(), error.place()),
+        (ErrorKind::LineTooLong, Place::Line(2))
+    );
+    let loaded = read_bytes(Path::new("x"), text.as_bytes(), &lenient()).expect("the others");
+    assert_eq!(loaded.workload.turns().len(), 2);
+}
+
+#[test]
+fn requests_that_wait_for_each_other() {
+    let row = |id: &str, waits: &str| {
+        ROW.replace(
+            "\"timestamp\"",
+            &format!(r#""request_id":"{id}","wait_for":[{waits}],"timestamp""#),
+        )
+    };
+    // One of the circle is left out, and whoever waits for it goes on without.
+    let lines = [
+        row("a", "\"b\""),
+        row("b", "\"c\""),
+        row("c", "\"a\""),
+        row("d", "\"a\""),
+    ];
+    let got = outcome(&lines.each_ref().map(String::as_str));
+    assert_eq!(got, (ErrorKind::Cycle, Place::Line(3), 3));
+    let got = outcome(&[&row("a", "\"a\""), ROW]);
+    assert_eq!(got, (ErrorKind::Cycle, Place::Line(1), 1));
+    let got = outcome(&[&row("a", "\"nobody\"")]);
+    assert_eq!(got, (ErrorKind::UnknownReference, Place::Line(1), 1));
+}
+
+#[test]
+fn wrong_types_cost_their_record() {
+    for wrong in ["\"600\"", "{}", "[600]", "true", "null"] {
+        let row = ROW.replace("600", wrong);
+        let got = outcome(&[&row, ROW]);
+        assert_eq!((got.1, got.2), (Place::Line(1), 1), "{wrong}");
+    }
+    let got = outcome(&[ROW, "{\"timestamp\":"]);
+    assert_eq!(got, (ErrorKind::Truncated, Place::Line(2), 1));
+    let got = outcome(&[ROW, "nonsense", ROW]);
+    assert_eq!(got, (ErrorKind::Syntax, Place::Line(2), 2));
+}
+
+#[test]
+fn ends_before_starts() {
+    let record = r#"{"timestamp":0,"event":{"schema":"dynamo.request.trace.v1","event_type":"request_end","event_time_unix_ms":9,"request":{"request_id":"a","input_tokens":64,"output_tokens":1},"warmpath":{"timings":{"received":10.0,"end":9.5}}}}"#;
+    assert_eq!(outcome(&[record]).0, ErrorKind::NegativeTime);
+    let span = r#"{"spans":[{"trace_id":"t","start_time":"2026-01-01T00:00:01","end_time":"2026-01-01T00:00:00","attributes":{"gen_ai.operation.name":"chat"}}]}"#;
+    let error = strict(span);
+    assert_eq!(
+        (error.kind(), error.place()),
+        (ErrorKind::NegativeTime, Place::Record(1))
+    );
+}
+
+#[test]
+fn files_that_are_not_there_or_no_traces() {
+    let missing = read(&[PathBuf::from("no/such/file.jsonl")], &Options::default());
+    assert_eq!(missing.expect_err("missing").kind(), ErrorKind::Io);
+    let folder = std::env::temp_dir().join(format!("warmpath-trace-{}", std::process::id()));
+    std::fs::create_dir_all(folder.join("sub")).expect("a folder");
+    let empty = read(std::slice::from_ref(&folder), &Options::default());
+    assert_eq!(
+        empty.expect_err("nothing in it").kind(),
+        ErrorKind::UnknownFormat
+    );
+    std::fs::write(folder.join("note.json"), "{\"a\":1}").expect("a note");
+    std::fs::write(folder.join("sub/trace.jsonl"), ROW).expect("a trace");
+    let loaded = read(std::slice::from_ref(&folder), &Options::default()).expect("one trace");
+    assert_eq!(loaded.report.ignored, [folder.join("note.json")]);
+    assert_eq!(loaded.workload.turns().len(), 1);
+    let named = read(&[folder.join("note.json")], &Options::default());
+    assert_eq!(named.expect_err("named").kind(), ErrorKind::UnknownFormat);
+    std::fs::remove_dir_all(&folder).expect("removed");
+}
+
+#[test]
+fn lenient_goes_on_where_strict_ends() {
+    let text = [ROW, "{}", &ROW.replace("600", "0"), ROW].join("\n");
+    let loaded = read_bytes(Path::new("x"), text.as_bytes(), &lenient()).expect("two");
+    assert_eq!(loaded.report.skipped[&ErrorKind::MissingField], 1);
+    assert_eq!(loaded.report.skipped[&ErrorKind::InvalidValue], 1);
+    assert_eq!(show(&loaded.workload).lines().count(), 2);
+    assert_eq!(Options::default().leniency, Leniency::Strict);
+}

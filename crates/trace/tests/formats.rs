@@ -1,0 +1,196 @@
+//! Each format, read from a committed file: the whole workload.
+mod common;
+
+use std::fs;
+
+use common::{fixture, show};
+use warmpath_trace::{Format, Options, Workload, for_each, read, read_bytes};
+
+fn load(name: &str, format: Format) -> Workload {
+    let loaded = read(&[fixture(name)], &Options::default()).expect("reads");
+    assert!(
+        loaded
+            .report
+            .files
+            .iter()
+            .all(|(_, found)| *found == format)
+    );
+    loaded.workload
+}
+
+#[test]
+fn mooncake_rows_arrive_or_follow() {
+    let workload = load("mooncake-sessions.jsonl", Format::Mooncake);
+    assert_eq!(workload.block_tokens().get(), 512);
+    let want = "\
+s at 10000 700->50 Unknown [0, 1]
+turn 1 at 20250 500->1 End [0]
+s end(0)+30000 1300->50 Unknown [0, 1, 2]
+s end(2)+100000 1400->50 Unknown []
+s end(3)+50000 1500->50 End [0, 1, 2]
+";
+    assert_eq!(show(&workload), want);
+}
+
+#[test]
+fn agentic_rows_wait_for_what_they_name() {
+    let want = "\
+main at 5500 1000->20 Unknown [0, 1]
+child<main end(0)+3000 600->1 End [0, 3]
+main end(0)+42000 end(1)+42000 1400->20 End [0, 1, 2]
+";
+    assert_eq!(show(&load("agentic-v1.jsonl", Format::Mooncake)), want);
+}
+
+#[test]
+fn typed_dependencies_and_ids_of_plays() {
+    let workload = load("agentic-v2.jsonl", Format::Mooncake);
+    assert_eq!(workload.block_tokens().get(), 64);
+    let want = "\
+p:root at 0 130->9 Unknown [0, 1, 2]
+p:sub<p:root start(0)+200000 64->9 End [0]
+p:root end(0)+100500 end(1)+0 200->9 End [0, 1, 3]
+q:root at 10000 64->9 End [4]
+";
+    assert_eq!(show(&workload), want);
+}
+
+#[test]
+fn weka_sessions_spawn_and_join() {
+    let want = "\
+w at 0 9->4 Tool [0, 1]
+w/a.0<w start(0)+500000 4->1 Tool [3]
+w/side.1<w end(0)+250000 5->1 End [0]
+w/a.0<w end(1)+1500000 8->1 End [3, 4]
+w end(0)+1500000 end(2)+1500000 end(3)+1500000 12->1 End [0, 1, 2]
+";
+    let workload = load("weka.json", Format::Weka);
+    assert_eq!(workload.block_tokens().get(), 4);
+    assert_eq!(show(&workload), want);
+}
+
+#[test]
+fn request_traces_of_both_makers() {
+    let want = "\
+main at 0 100->10 Tool [0, 1]
+child<main end(0)+2000000 70->1 End [0, 2]
+main end(0)+1000250 end(1)+1000250 170->5 End [0, 1, 3]
+";
+    assert_eq!(
+        show(&load("request-trace.jsonl", Format::RequestTrace)),
+        want
+    );
+}
+
+#[test]
+fn transcripts_of_claude_code_with_a_sub_agent() {
+    let workload = load("claude-code", Format::ClaudeCode);
+    let names: Vec<&str> = workload
+        .sessions()
+        .iter()
+        .map(|session| &*session.name)
+        .collect();
+    let session = "5d88d25b-cc65-4c90-80a7-e0045bdd64d6";
+    assert_eq!(names, [session, &format!("{session}/a6e14ffe5acd6bbbb")]);
+    assert_eq!(workload.sessions()[1].parent, Some(0));
+    let shown = show(&workload).replace(session, "s");
+    let heads: Vec<&str> = shown
+        .lines()
+        .map(|line| line.split(" [").next().unwrap_or(""))
+        .collect();
+    assert_eq!(
+        heads,
+        [
+            "s at 0 16000->20 Tool",
+            "s/a6e14ffe5acd6bbbb<s end(0)+27000 9000->20 Tool",
+            "s/a6e14ffe5acd6bbbb<s end(1)+79000 9700->3 End",
+            "s end(0)+10000 end(2)+10000 16700->3 End",
+        ]
+    );
+    let (mut first, mut last) = (Vec::new(), Vec::new());
+    workload.read_blocks(0, &mut first);
+    workload.read_blocks(3, &mut last);
+    assert_eq!((first.len(), last.len()), (16_000 / 64, 16_700 / 64));
+    assert_eq!(first[..], last[..first.len()]);
+}
+
+#[test]
+fn rollouts_of_codex_with_a_sub_agent() {
+    let workload = load("codex", Format::Codex);
+    assert_eq!(workload.sessions()[1].parent, Some(0));
+    let shown = show(&workload);
+    let heads = shown.lines().map(|line| {
+        let head = line.split(" [").next().unwrap_or("");
+        head.split_once(' ').map_or("", |(_, rest)| rest)
+    });
+    assert_eq!(
+        heads.collect::<Vec<_>>(),
+        [
+            "at 0 12000->5 Tool",
+            "end(0)+40000 12700->5 Tool",
+            "start(1)+4000 11000->5 End",
+            "end(1)+26000 end(2)+26000 13400->5 End",
+        ]
+    );
+    assert!(workload.distinct_blocks() < 2 * 13_400 / 64);
+}
+
+/// Before it had lines of its own, usage was an event, after the tool's output and repeated.
+#[test]
+fn older_rollouts_give_the_same() {
+    let path = "codex/2026/11/30/\
+                rollout-2026-11-30T05-55-49-01a22b06-1a1a-7f82-bd56-039994fb1f29.jsonl";
+    let path = fixture(path);
+    let text = fs::read_to_string(&path).expect("fixture");
+    let new = read_bytes(&path, text.as_bytes(), &Options::default()).expect("new");
+    let mut old = String::new();
+    for line in text
+        .lines()
+        .filter(|line| !line.contains("token_usage_record"))
+    {
+        let times = 1 + usize::from(line.contains("\"token_count\""));
+        for _ in 0..times {
+            old.push_str(line);
+            old.push('\n');
+        }
+    }
+    let old = read_bytes(&path, old.as_bytes(), &Options::default()).expect("old");
+    assert_eq!(show(&old.workload), show(&new.workload));
+}
+
+#[test]
+fn what_a_resumed_session_copied_counts_once() {
+    let name = "claude-code/5d88d25b-cc65-4c90-80a7-e0045bdd64d6.jsonl";
+    let once = read(&[fixture(name)], &Options::default()).expect("once");
+    let twice = read(&[fixture(name), fixture(name)], &Options::default()).expect("twice");
+    assert_eq!(once.workload, twice.workload);
+    assert_eq!(twice.report.files.len(), 2);
+}
+
+#[test]
+fn the_stream_shows_what_the_workload_has() {
+    let mut ids = Vec::new();
+    let sources = [fixture("request-trace.jsonl"), fixture("agentic-v1.jsonl")];
+    let report =
+        for_each(&sources, &Options::default(), &mut |turn| ids.push(turn.id)).expect("reads");
+    assert_eq!(
+        ids,
+        ["r1", "r2", "r3", "a", "c", "b"].map(|id| Some(id.to_owned()))
+    );
+    assert_eq!(report.files.len(), 2);
+}
+
+#[test]
+fn the_same_bytes_give_the_same_workload() {
+    for name in [
+        "claude-code",
+        "codex",
+        "weka.json",
+        "agentic-v2.jsonl",
+        "request-trace.jsonl",
+    ] {
+        let [a, b] = [(); 2].map(|()| read(&[fixture(name)], &Options::default()).expect(name));
+        assert_eq!(show(&a.workload), show(&b.workload));
+        assert_eq!(a.workload, b.workload);
+    }
+}
