@@ -14,7 +14,8 @@ use warmpath_core::Micros;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::blocks::BlockStore;
-use crate::workload::{Next, SessionInfo, Start, Turn, Wait, Waits, Workload};
+use crate::turn::{Next, Start, Turn, Wait, Waits};
+use crate::workload::{SessionInfo, Workload};
 
 /// Why a turn or session was not taken. The builder is as it was before.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -229,7 +230,7 @@ fn size(n: usize) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::Moment;
+    use crate::turn::Moment;
 
     fn turn<'a>(session: u32, blocks: &'a [u32], start: NewStart<'a>) -> NewTurn<'a> {
         NewTurn {

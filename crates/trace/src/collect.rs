@@ -19,7 +19,8 @@ use crate::error::{ErrorKind, Fault, Place, TraceError};
 use crate::link;
 use crate::skip::Skips;
 use crate::traced::{Clock, Dependency, Relation, Scope, Timing, TracedTurn};
-use crate::workload::{Moment, Next, Workload};
+use crate::turn::{Moment, Next};
+use crate::workload::Workload;
 
 /// A record, packed. Its prompt has the same index.
 #[derive(Debug)]
@@ -74,6 +75,8 @@ pub(crate) struct Collector {
     sessions: Vec<Named>,
     names: HashTable<u32>,
     ids: HashMap<u128, u32>,
+    /// Global ids below this are their own numbers.
+    dense: u32,
     global: HashMap<u64, u32>,
     parts: HashMap<(u32, u64), u32>,
     next_block: u32,
@@ -261,7 +264,7 @@ impl Collector {
         for &id in &turn.blocks {
             let next = self.next_block;
             let block = match turn.scope {
-                Scope::Global => *self.global.entry(id).or_insert(next),
+                Scope::Global => self.global_block(id),
                 Scope::Part(part) => *self.parts.entry((part, id)).or_insert(next),
             };
             if block == u32::MAX {
@@ -273,6 +276,22 @@ impl Collector {
         self.prompts.push(&dense, alike.map(|turn| turn as usize));
         self.scratch = dense;
         Ok(())
+    }
+
+    /// The number of a global id. Many traces count blocks in the order of first sight already, and
+    /// then need no table: for a million published Mooncake rows that is 0.8 GB less.
+    ///
+    /// Once another id took a number, `next_block` stays ahead of `dense`, so no number of the
+    /// table is ever given out as a dense one.
+    fn global_block(&mut self, id: u64) -> u32 {
+        if id < u64::from(self.dense) {
+            return id as u32;
+        }
+        if id == u64::from(self.next_block) && self.dense == self.next_block {
+            self.dense = self.dense.saturating_add(1);
+            return self.next_block;
+        }
+        *self.global.entry(id).or_insert(self.next_block)
     }
 
     fn pack(&mut self, timing: Timing, previous: Option<u32>) -> PackedTiming {
@@ -299,5 +318,67 @@ fn pack_wait(dependency: &Dependency) -> PackedWait {
         moment: dependency.moment,
         delay: dependency.delay,
         relation: dependency.relation,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn turn(scope: Scope, blocks: Vec<u64>) -> TracedTurn {
+        TracedTurn {
+            id: None,
+            session: None,
+            parent: None,
+            input_tokens: 1_000,
+            output_tokens: 1,
+            block_tokens: NonZeroU32::MIN,
+            blocks,
+            scope,
+            timing: Timing::Arrival(Micros(0)),
+            next: Next::Unknown,
+        }
+    }
+
+    proptest! {
+        /// Against a table of all: ids that happen to be dense must not be mixed up with others.
+        #[test]
+        fn equal_blocks_and_only_they_get_one_number(
+            prompts in prop::collection::vec(
+                (0u32..4, prop::collection::vec(0u64..12, 0..8), any::<bool>()),
+                1..30,
+            ),
+        ) {
+            let mut collector = Collector::default();
+            let mut naive: HashMap<(usize, Scope, u64), u32> = HashMap::new();
+            let mut want = Vec::new();
+            let mut file = 0;
+            collector.begin_file(Path::new("a"));
+            for (scope, ids, is_new_file) in prompts {
+                if is_new_file {
+                    // Parts are those of a file.
+                    file += 1;
+                    collector.begin_file(Path::new("b"));
+                }
+                let scope = scope.checked_sub(2).map_or(Scope::Global, Scope::Part);
+                let owner = if scope == Scope::Global { 0 } else { file };
+                let numbers = ids.iter().map(|&id| {
+                    let next = naive.len() as u32;
+                    *naive.entry((owner, scope, id)).or_insert(next)
+                });
+                want.push(numbers.collect::<Vec<_>>());
+                collector.add(turn(scope, ids), Place::File).expect("nothing is wrong");
+            }
+            let mut skips = Skips::default();
+            let workload = collector.finish(&mut skips).expect("there are turns");
+            let mut blocks = Vec::new();
+            for (index, want) in want.iter().enumerate() {
+                workload.read_blocks(index, &mut blocks);
+                prop_assert_eq!(&blocks, want);
+            }
+            prop_assert_eq!(workload.distinct_blocks() as usize, naive.len());
+        }
     }
 }

@@ -142,6 +142,13 @@ pub(crate) fn some_text(field: &str, value: Option<Text>) -> Result<String, Faul
 }
 
 impl Ids {
+    fn wrong() -> Self {
+        Self {
+            ids: Vec::new(),
+            wrong: true,
+        }
+    }
+
     /// The ids, if all of them are.
     pub(crate) fn checked(self, field: &str) -> Result<Vec<u64>, Fault> {
         if self.wrong {
@@ -155,22 +162,22 @@ impl Ids {
 
 /// Accepts every JSON value; scalars are `other` unless a visitor keeps them.
 macro_rules! any_value {
-    ($other:expr, { $($keeps:item)* }) => {
-        type Value = Leaf;
+    ($leaf:ty, $other:expr, { $($keeps:item)* }) => {
+        type Value = $leaf;
 
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             f.write_str("any value")
         }
 
-        fn visit_bool<E>(self, _: bool) -> Result<Leaf, E> {
+        fn visit_bool<E>(self, _: bool) -> Result<$leaf, E> {
             Ok($other)
         }
 
-        fn visit_unit<E>(self) -> Result<Leaf, E> {
+        fn visit_unit<E>(self) -> Result<$leaf, E> {
             Ok($other)
         }
 
-        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Leaf, A::Error> {
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<$leaf, A::Error> {
             while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
             Ok($other)
         }
@@ -179,142 +186,140 @@ macro_rules! any_value {
     };
 }
 
+struct AnyNum;
+
+impl<'de> Visitor<'de> for AnyNum {
+    any_value!(Num, Num::Other, {
+        fn visit_u64<E>(self, n: u64) -> Result<Num, E> {
+            Ok(Num::Whole(n))
+        }
+
+        fn visit_i64<E>(self, n: i64) -> Result<Num, E> {
+            Ok(u64::try_from(n).map_or(Num::Below(n), Num::Whole))
+        }
+
+        fn visit_f64<E>(self, n: f64) -> Result<Num, E> {
+            Ok(Num::Real(n))
+        }
+
+        fn visit_str<E>(self, _: &str) -> Result<Num, E> {
+            Ok(Num::Other)
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Num, A::Error> {
+            while seq.next_element::<IgnoredAny>()?.is_some() {}
+            Ok(Num::Other)
+        }
+    });
+}
+
 impl<'de> Deserialize<'de> for Num {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        type Leaf = Num;
-        struct AnyNum;
-        impl<'de> Visitor<'de> for AnyNum {
-            any_value!(Num::Other, {
-                fn visit_u64<E>(self, n: u64) -> Result<Num, E> {
-                    Ok(Num::Whole(n))
-                }
-
-                fn visit_i64<E>(self, n: i64) -> Result<Num, E> {
-                    Ok(u64::try_from(n).map_or(Num::Below(n), Num::Whole))
-                }
-
-                fn visit_f64<E>(self, n: f64) -> Result<Num, E> {
-                    Ok(Num::Real(n))
-                }
-
-                fn visit_str<E>(self, _: &str) -> Result<Num, E> {
-                    Ok(Num::Other)
-                }
-
-                fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Num, A::Error> {
-                    while seq.next_element::<IgnoredAny>()?.is_some() {}
-                    Ok(Num::Other)
-                }
-            });
-        }
         deserializer.deserialize_any(AnyNum)
     }
 }
 
+struct AnyText;
+
+impl<'de> Visitor<'de> for AnyText {
+    any_value!(Text, Text::Other, {
+        fn visit_u64<E>(self, _: u64) -> Result<Text, E> {
+            Ok(Text::Other)
+        }
+
+        fn visit_i64<E>(self, _: i64) -> Result<Text, E> {
+            Ok(Text::Other)
+        }
+
+        fn visit_f64<E>(self, _: f64) -> Result<Text, E> {
+            Ok(Text::Other)
+        }
+
+        fn visit_str<E>(self, text: &str) -> Result<Text, E> {
+            Ok(Text::Is(text.to_owned()))
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Text, A::Error> {
+            while seq.next_element::<IgnoredAny>()?.is_some() {}
+            Ok(Text::Other)
+        }
+    });
+}
+
 impl<'de> Deserialize<'de> for Text {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        type Leaf = Text;
-        struct AnyText;
-        impl<'de> Visitor<'de> for AnyText {
-            any_value!(Text::Other, {
-                fn visit_u64<E>(self, _: u64) -> Result<Text, E> {
-                    Ok(Text::Other)
-                }
-
-                fn visit_i64<E>(self, _: i64) -> Result<Text, E> {
-                    Ok(Text::Other)
-                }
-
-                fn visit_f64<E>(self, _: f64) -> Result<Text, E> {
-                    Ok(Text::Other)
-                }
-
-                fn visit_str<E>(self, text: &str) -> Result<Text, E> {
-                    Ok(Text::Is(text.to_owned()))
-                }
-
-                fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Text, A::Error> {
-                    while seq.next_element::<IgnoredAny>()?.is_some() {}
-                    Ok(Text::Other)
-                }
-            });
-        }
         deserializer.deserialize_any(AnyText)
     }
 }
 
+struct AnyValue;
+
+impl<'de> Visitor<'de> for AnyValue {
+    any_value!(Any, Any::Other, {
+        fn visit_u64<E>(self, n: u64) -> Result<Any, E> {
+            Ok(Any::Num(Num::Whole(n)))
+        }
+
+        fn visit_i64<E>(self, n: i64) -> Result<Any, E> {
+            Ok(Any::Num(u64::try_from(n).map_or(Num::Below(n), Num::Whole)))
+        }
+
+        fn visit_f64<E>(self, n: f64) -> Result<Any, E> {
+            Ok(Any::Num(Num::Real(n)))
+        }
+
+        fn visit_str<E>(self, text: &str) -> Result<Any, E> {
+            Ok(Any::Text(text.to_owned()))
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Any, A::Error> {
+            while seq.next_element::<IgnoredAny>()?.is_some() {}
+            Ok(Any::Other)
+        }
+    });
+}
+
 impl<'de> Deserialize<'de> for Any {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        type Leaf = Any;
-        struct AnyValue;
-        impl<'de> Visitor<'de> for AnyValue {
-            any_value!(Any::Other, {
-                fn visit_u64<E>(self, n: u64) -> Result<Any, E> {
-                    Ok(Any::Num(Num::Whole(n)))
-                }
-
-                fn visit_i64<E>(self, n: i64) -> Result<Any, E> {
-                    Ok(Any::Num(u64::try_from(n).map_or(Num::Below(n), Num::Whole)))
-                }
-
-                fn visit_f64<E>(self, n: f64) -> Result<Any, E> {
-                    Ok(Any::Num(Num::Real(n)))
-                }
-
-                fn visit_str<E>(self, text: &str) -> Result<Any, E> {
-                    Ok(Any::Text(text.to_owned()))
-                }
-
-                fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Any, A::Error> {
-                    while seq.next_element::<IgnoredAny>()?.is_some() {}
-                    Ok(Any::Other)
-                }
-            });
-        }
         deserializer.deserialize_any(AnyValue)
     }
 }
 
+struct AnyIds;
+
+impl<'de> Visitor<'de> for AnyIds {
+    any_value!(Ids, Ids::wrong(), {
+        fn visit_u64<E>(self, _: u64) -> Result<Ids, E> {
+            Ok(Ids::wrong())
+        }
+
+        fn visit_i64<E>(self, _: i64) -> Result<Ids, E> {
+            Ok(Ids::wrong())
+        }
+
+        fn visit_f64<E>(self, _: f64) -> Result<Ids, E> {
+            Ok(Ids::wrong())
+        }
+
+        fn visit_str<E>(self, _: &str) -> Result<Ids, E> {
+            Ok(Ids::wrong())
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Ids, A::Error> {
+            let mut list = Ids::default();
+            while let Some(id) = seq.next_element::<Num>()? {
+                match id {
+                    Num::Whole(id) if list.ids.len() < MAX_BLOCKS => list.ids.push(id),
+                    _ => list.wrong = true,
+                }
+            }
+            Ok(list)
+        }
+    });
+}
+
 impl<'de> Deserialize<'de> for Ids {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        type Leaf = Ids;
-        struct AnyIds;
-        fn wrong() -> Ids {
-            Ids {
-                ids: Vec::new(),
-                wrong: true,
-            }
-        }
-        impl<'de> Visitor<'de> for AnyIds {
-            any_value!(wrong(), {
-                fn visit_u64<E>(self, _: u64) -> Result<Ids, E> {
-                    Ok(wrong())
-                }
-
-                fn visit_i64<E>(self, _: i64) -> Result<Ids, E> {
-                    Ok(wrong())
-                }
-
-                fn visit_f64<E>(self, _: f64) -> Result<Ids, E> {
-                    Ok(wrong())
-                }
-
-                fn visit_str<E>(self, _: &str) -> Result<Ids, E> {
-                    Ok(wrong())
-                }
-
-                fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Ids, A::Error> {
-                    let mut list = Ids::default();
-                    while let Some(id) = seq.next_element::<Num>()? {
-                        match id {
-                            Num::Whole(id) if list.ids.len() < MAX_BLOCKS => list.ids.push(id),
-                            _ => list.wrong = true,
-                        }
-                    }
-                    Ok(list)
-                }
-            });
-        }
         deserializer.deserialize_any(AnyIds)
     }
 }

@@ -24,6 +24,7 @@ mod read;
 mod record;
 mod skip;
 mod traced;
+mod turn;
 mod workload;
 mod write;
 
@@ -38,5 +39,6 @@ pub use record::{
 };
 pub use skip::Leniency;
 pub use traced::{Clock, Dependency, Relation, Scope, Timing, TracedTurn};
-pub use workload::{Moment, Next, SessionInfo, Start, Turn, Wait, Waits, Workload};
+pub use turn::{Moment, Next, Start, Turn, Wait, Waits};
+pub use workload::{SessionInfo, Workload};
 pub use write::{Extras, PerfettoWriter, RecordWriter, Written, write_agentic, write_mooncake};

@@ -26,7 +26,8 @@ use crate::collect::{Named, Packed, PackedTiming, PackedWait};
 use crate::error::{ErrorKind, Fault, TraceError};
 use crate::measured;
 use crate::traced::Clock;
-use crate::workload::{Moment, Wait, Workload};
+use crate::turn::{Moment, Wait};
+use crate::workload::Workload;
 
 /// What a collector has collected.
 #[derive(Clone, Copy)]
@@ -141,16 +142,8 @@ impl Output {
                 delay
             }
             PackedTiming::Depends { at, from, until } => {
-                for wait in &input.waits[from as usize..until as usize] {
-                    match input.ids.get(&wait.id) {
-                        Some(&turn) => waits.push(Wait {
-                            turn,
-                            moment: wait.moment,
-                            delay: wait.delay,
-                        }),
-                        None => skip(turn, unknown_reference())?,
-                    }
-                }
+                let named = &input.waits[from as usize..until as usize];
+                waits = resolve(input, turn, named, skip)?;
                 at
             }
             PackedTiming::Measured { .. } => return Ok(()),
@@ -158,6 +151,28 @@ impl Output {
         self.place(input, turn, at, &mut waits);
         Ok(())
     }
+}
+
+/// The waits of a turn whose other turn is there.
+fn resolve(
+    input: &Input<'_>,
+    turn: u32,
+    named: &[PackedWait],
+    skip: &mut Skip<'_>,
+) -> Result<Vec<Wait>, TraceError> {
+    let mut waits = Vec::with_capacity(named.len());
+    for wait in named {
+        let Some(&turn) = input.ids.get(&wait.id) else {
+            skip(turn, unknown_reference())?;
+            continue;
+        };
+        waits.push(Wait {
+            turn,
+            moment: wait.moment,
+            delay: wait.delay,
+        });
+    }
+    Ok(waits)
 }
 
 fn unknown_reference() -> Fault {

@@ -8,7 +8,7 @@ use warmpath_core::Micros;
 use crate::collect::PackedTiming;
 use crate::link::{Input, Output};
 use crate::traced::Clock;
-use crate::workload::{Moment, Wait};
+use crate::turn::{Moment, Wait};
 
 /// A turn with its times.
 #[derive(Clone, Copy, Debug)]

@@ -7,7 +7,7 @@ use std::num::NonZeroU32;
 
 use warmpath_core::Micros;
 
-use crate::workload::{Moment, Next};
+use crate::turn::{Moment, Next};
 
 /// A request as a trace tells of it.
 #[derive(Clone, Debug, PartialEq, Eq)]

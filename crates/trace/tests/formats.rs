@@ -4,7 +4,9 @@ mod common;
 use std::fs;
 
 use common::{fixture, show};
-use warmpath_trace::{Format, Options, Workload, for_each, read, read_bytes};
+use warmpath_trace::{
+    Format, Options, PerfettoWriter, Record, Workload, for_each, read, read_bytes, records,
+};
 
 fn load(name: &str, format: Format) -> Workload {
     let loaded = read(&[fixture(name)], &Options::default()).expect("reads");
@@ -193,4 +195,46 @@ fn the_same_bytes_give_the_same_workload() {
         assert_eq!(show(&a.workload), show(&b.workload));
         assert_eq!(a.workload, b.workload);
     }
+}
+
+#[test]
+fn a_picture_has_a_track_for_each_session_and_worker() {
+    let mut writer = PerfettoWriter::new(Vec::new()).expect("to memory");
+    let mut draw = |record: Record| writer.write(&record).expect("to memory");
+    records(&fixture("request-trace.jsonl"), &mut draw).expect("reads");
+    let picture = writer.finish().expect("to memory");
+    let picture: serde_json::Value = serde_json::from_slice(&picture).expect("JSON");
+    let events = picture["traceEvents"].as_array().expect("events");
+    let shown = events.iter().map(|event| {
+        let named = event["args"]["name"]
+            .as_str()
+            .map(|name| format!("={name}"));
+        format!(
+            "{}{} {} {}/{} {} {}",
+            event["name"].as_str().unwrap_or(""),
+            named.unwrap_or_default(),
+            event["ph"].as_str().unwrap_or(""),
+            event["pid"],
+            event["tid"],
+            event["ts"],
+            event["dur"]
+        )
+    });
+    let want = "\
+process_name=sessions M 1/0 0.0 null
+process_name=workers M 2/0 0.0 null
+thread_name=main M 1/1 0.0 null
+turn X 1/1 0.0 2000000.0
+prefill X 1/1 0.0 150500.0
+decode X 1/1 150500.0 1849500.0
+thread_name=worker 7 M 2/1 0.0 null
+main b 2/1 0.0 null
+main e 2/1 2000000.0 null
+thread_name=child M 1/2 0.0 null
+turn X 1/2 4000000.0 3000000.0
+turn 1 X 1/1 8000250.0 999750.0
+hold X 1/1 8000250.0 12500.0
+prefill X 1/1 8012750.0 487250.0
+decode X 1/1 8500000.0 500000.0";
+    assert_eq!(shown.collect::<Vec<_>>().join("\n"), want);
 }

@@ -94,7 +94,7 @@ fn all_coding_sessions_are_read() {
 
 #[test]
 fn the_next_turn_waits_for_the_end_and_the_gap() {
-    let Some(path) = data("claude-code-sessions/trace_0015.json.gz") else {
+    let Some(path) = data("claude-code-sessions/trace_0004.json.gz") else {
         return;
     };
     let workload = load(path, Format::Weka);
@@ -108,6 +108,8 @@ fn the_next_turn_waits_for_the_end_and_the_gap() {
         panic!("one wait")
     };
     assert_eq!((wait.turn as usize, wait.moment), (main[0], Moment::End));
+    // Recorded: from 0 s on, answered in 15.87 s, and the next one at 51 s.
+    assert_eq!(wait.delay.0, 35_130_000);
 }
 
 #[test]

@@ -22,7 +22,7 @@ use crate::error::{Fault, Place, TraceError};
 use crate::input::Bytes;
 use crate::leaf::{self, Num, Text};
 use crate::traced::{Clock, Scope, Timing, TracedTurn};
-use crate::workload::Next;
+use crate::turn::Next;
 
 /// Tokens of a block unless asked for others.
 pub(super) const BLOCK_TOKENS: u32 = 64;
@@ -73,6 +73,14 @@ struct Node {
     time: Option<Micros>,
     /// The side chain that it belongs to, if the transcript does not name its agent.
     side: Option<u32>,
+}
+
+/// A line of an answer.
+struct Part<'a, 'b> {
+    line: &'a Line<'b>,
+    place: Place,
+    uuid: &'a str,
+    time: Micros,
 }
 
 /// A request whose answer may go on.
@@ -154,7 +162,13 @@ impl Reader {
             None => return Err(Fault::missing("timestamp")),
         };
         if kind == "assistant" && line.is_api_error_message != Some(true) {
-            self.answer(context, place, &line, &uuid, time, &mut node)?;
+            let part = Part {
+                line: &line,
+                place,
+                uuid: &uuid,
+                time,
+            };
+            self.answer(context, &part, &mut node)?;
         }
         let content = line.message.and_then(|message| message.content);
         for text in [content, line.attachment].into_iter().flatten() {
@@ -175,20 +189,15 @@ impl Reader {
         }
     }
 
-    /// A line of an answer; the first one begins a request.
+    /// A line of an answer: the first one begins a request, the others go on with it.
     fn answer(
         &mut self,
         context: &mut Context<'_>,
-        place: Place,
-        line: &Line<'_>,
-        uuid: &str,
-        time: Micros,
+        part: &Part<'_, '_>,
         node: &mut Node,
     ) -> Result<(), Fault> {
-        let message = line
-            .message
-            .as_ref()
-            .ok_or_else(|| Fault::missing("message"))?;
+        let message = part.line.message.as_ref();
+        let message = message.ok_or_else(|| Fault::missing("message"))?;
         let model = leaf::text("message.model", message.model.clone())?.unwrap_or_default();
         if model == "<synthetic>" {
             return Ok(());
@@ -203,48 +212,62 @@ impl Reader {
             _ => Next::Unknown,
         };
         let id = leaf::text("message.id", message.id.clone())?;
-        let id = xxh3_128(id.as_deref().unwrap_or(uuid).as_bytes());
-        if let Some(&known) = self.messages.get(&id) {
-            let Some(known) = known else { return Ok(()) };
-            let answer = &mut self.answers[known];
-            answer.end = answer.end.max(time);
+        let id = xxh3_128(id.as_deref().unwrap_or(part.uuid).as_bytes());
+        let answer = match self.messages.get(&id) {
+            Some(&known) => known,
+            None => {
+                let answer = self.begin(part, (&model, input_tokens(&usage)?), node)?;
+                // The same answer in another file has the same id and time.
+                let copy = xxh3_128(format!("{id}{}", part.time.0).as_bytes());
+                let is_new = context.seen.insert(copy);
+                let index = is_new.then_some(self.answers.len());
+                self.answers.extend(is_new.then_some(answer));
+                self.messages.insert(id, index);
+                index
+            }
+        };
+        if let Some(answer) = answer {
+            let answer = &mut self.answers[answer];
+            answer.end = answer.end.max(part.time);
             answer.output_tokens = answer.output_tokens.max(output_tokens);
             if next != Next::Unknown {
                 answer.next = next;
             }
-            return Ok(());
         }
-        let input_tokens = input_tokens(&usage)?;
+        Ok(())
+    }
+
+    /// The request of an answer whose first line this is: a model and the tokens of its prompt.
+    fn begin(
+        &mut self,
+        part: &Part<'_, '_>,
+        (model, input_tokens): (&str, u32),
+        node: &mut Node,
+    ) -> Result<Answer, Fault> {
+        let line = part.line;
         let session = leaf::some_text("sessionId", line.session_id.clone())?;
         let agent = leaf::text("agentId", line.agent_id.clone())?;
-        let head = head(line, &model, node.side.is_some() || agent.is_some())?;
+        let head = head(line, model, node.side.is_some() || agent.is_some())?;
         let prompt = self
             .prompts
             .grow(node.prompt, &head, node.content, input_tokens);
         (node.prompt, node.content) = (Some(prompt), Content::default());
-        let copy = xxh3_128(format!("{id}{}", time.0).as_bytes());
-        if !context.seen.insert(copy) {
-            self.messages.insert(id, None);
-            return Ok(());
-        }
         let (session, parent) = match (agent, node.side) {
             (Some(agent), _) => (format!("{session}/{agent}"), Some(session)),
             (None, Some(side)) => (format!("{session}/side.{side}"), Some(session)),
             (None, None) => (session, None),
         };
-        self.messages.insert(id, Some(self.answers.len()));
-        self.answers.push(Answer {
-            place,
+        Ok(Answer {
+            place: part.place,
             session,
             parent,
             prompt,
-            start: node.time.unwrap_or(time).min(time),
-            end: time,
+            start: node.time.unwrap_or(part.time).min(part.time),
+            end: part.time,
             input_tokens,
-            output_tokens,
-            next,
-        });
-        Ok(())
+            output_tokens: 1,
+            next: Next::Unknown,
+        })
     }
 }
 

@@ -20,7 +20,7 @@ use crate::error::{Fault, Place, TraceError};
 use crate::input::Bytes;
 use crate::leaf::{self, Num, Text};
 use crate::traced::{Clock, Scope, Timing, TracedTurn};
-use crate::workload::Next;
+use crate::turn::Next;
 
 #[derive(Deserialize)]
 struct Line<'a> {

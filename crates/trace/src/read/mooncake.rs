@@ -15,7 +15,7 @@ use crate::error::{ErrorKind, Fault, Place, TraceError};
 use crate::input::Bytes;
 use crate::leaf::{self, Ids, MILLIS, Num, Text};
 use crate::traced::{Dependency, Relation, Scope, Timing, TracedTurn};
-use crate::workload::{Moment, Next};
+use crate::turn::{Moment, Next};
 use crate::write::{AGENTIC_SCHEMA, AGENTIC_VERSION};
 
 /// Tokens of a block of the published traces.
@@ -24,10 +24,6 @@ const BLOCK_TOKENS: u32 = 512;
 #[derive(Deserialize)]
 struct Row {
     schema: Option<Text>,
-    version: Option<Num>,
-    block_size: Option<Num>,
-    hash_id_scope: Option<Text>,
-
     request_id: Option<Text>,
     session_id: Option<Text>,
     play_id: Option<Text>,
@@ -46,6 +42,14 @@ struct Row {
     wait_for: Option<Vec<Text>>,
     dependencies: Option<Vec<Edge>>,
     warmpath: Option<Extra>,
+}
+
+#[derive(Deserialize)]
+struct HeaderRow {
+    schema: Option<Text>,
+    version: Option<Num>,
+    block_size: Option<Num>,
+    hash_id_scope: Option<Text>,
 }
 
 #[derive(Deserialize)]
@@ -82,7 +86,7 @@ pub(super) fn read(context: &mut Context<'_>, bytes: Bytes) -> Result<(), TraceE
     context.lines(bytes, &mut |context, number, line| {
         let row: Row = serde_json::from_str(line)?;
         if row.schema.is_some() {
-            reader.header = Some(header(row)?);
+            reader.header = Some(header(serde_json::from_str(line)?)?);
             return Ok(());
         }
         let turn = reader.turn(context, row)?;
@@ -90,7 +94,7 @@ pub(super) fn read(context: &mut Context<'_>, bytes: Bytes) -> Result<(), TraceE
     })
 }
 
-fn header(row: Row) -> Result<Header, Fault> {
+fn header(row: HeaderRow) -> Result<Header, Fault> {
     let schema = leaf::some_text("schema", row.schema)?;
     let version = row.version.ok_or_else(|| Fault::missing("version"))?;
     let version = leaf::whole("version", version)?;

@@ -20,7 +20,7 @@ use crate::error::{ErrorKind, Fault, Place, TraceError};
 use crate::input::Bytes;
 use crate::leaf::{self, Any, Num, Text};
 use crate::traced::{Clock, Scope, Timing, TracedTurn};
-use crate::workload::Next;
+use crate::turn::Next;
 
 /// Tokens of a block unless asked for others.
 const BLOCK_TOKENS: u32 = 64;

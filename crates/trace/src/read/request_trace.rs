@@ -15,7 +15,7 @@ use crate::input::Bytes;
 use crate::leaf::{self, MILLIS, Num};
 use crate::record::{Event, PhaseAfter, Record, Request};
 use crate::traced::{Clock, Scope, Timing, TracedTurn};
-use crate::workload::Next;
+use crate::turn::Next;
 
 /// Where a request has no blocks.
 const BLOCK_TOKENS: u32 = 64;

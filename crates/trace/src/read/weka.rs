@@ -22,7 +22,7 @@ use crate::error::{ErrorKind, Fault, Place, TraceError};
 use crate::input::Bytes;
 use crate::leaf::{self, Any, Ids, Num, SECONDS, Text};
 use crate::traced::{Clock, Scope, Timing, TracedTurn};
-use crate::workload::Next;
+use crate::turn::Next;
 
 /// After this long a chain goes on only with at least half of its prompt.
 const SEAM: Micros = Micros::from_secs(3_600);

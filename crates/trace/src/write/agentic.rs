@@ -11,7 +11,8 @@ use serde::Serialize;
 use xxhash_rust::xxh3::Xxh3;
 
 use super::{Extra, Extras, Written, extra, line, millis};
-use crate::workload::{Moment, Start, Workload};
+use crate::turn::{Moment, Start, Wait};
+use crate::workload::Workload;
 
 /// The schema of the header.
 pub(crate) const AGENTIC_SCHEMA: &str = "dynamo.agentic_mooncake";
@@ -115,7 +116,7 @@ fn name(turn: u32) -> String {
 fn edges(workload: &Workload, index: usize, is_first: bool) -> Vec<Edge> {
     let turn = &workload.turns()[index];
     let parent = workload.sessions()[turn.session as usize].parent;
-    let edge = |wait: &crate::workload::Wait| {
+    let edge = |wait: &Wait| {
         let other = workload.turns()[wait.turn as usize].session;
         Edge {
             request_id: name(wait.turn),

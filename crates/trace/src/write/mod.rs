@@ -9,7 +9,8 @@ use serde::Serialize;
 use warmpath_core::Micros;
 
 use crate::record::Record;
-use crate::workload::{Next, Workload};
+use crate::turn::Next;
+use crate::workload::Workload;
 
 mod agentic;
 mod mooncake;

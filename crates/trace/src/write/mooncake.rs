@@ -11,7 +11,8 @@ use serde::Serialize;
 use warmpath_core::Micros;
 
 use super::{Extra, Extras, Written, extra, line, millis};
-use crate::workload::{Moment, Start, Wait, Workload};
+use crate::turn::{Moment, Start, Wait};
+use crate::workload::Workload;
 
 #[derive(Serialize)]
 struct Row<'a> {
