@@ -288,12 +288,12 @@ impl Run {
     }
 }
 
-/// Makes room for `more`, with an eighth in reserve once there is something: a conversation grows
-/// turn by turn, and doubling would leave half of the memory empty.
+/// Makes room for `more`, with a quarter in reserve once there is something: a conversation grows
+/// turn by turn, and doubling would leave up to half of the memory empty.
 pub(super) fn grow(values: &mut Vec<u64>, more: usize) {
     let reserve = match values.len() {
         0 => more,
-        len => more.max(len / 8),
+        len => more.max(len / 4),
     };
     if values.capacity() - values.len() < more {
         values.reserve_exact(reserve);
