@@ -12,15 +12,23 @@
 //! This room does not know who holds a block, what a token means or where a text came from. It
 //! trusts the caller's segment lengths only as far as they fit the text. One pass over the input;
 //! a chain that is reused allocates nothing once it has grown.
+//! A session that goes on need not have all of its history hashed again: see [`Memo`].
 use std::num::NonZeroU32;
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
+mod content;
+mod hasher;
 mod media;
+mod memo;
 mod text;
+mod tokens;
 
+pub use content::{hash_content, hash_content_from};
 pub use media::{BlockMedia, MediaObject, MediaSpan, media_blocks, media_id, media_pad_token};
-pub use text::{TokenRate, hash_text};
+pub use memo::{Earlier, Memo};
+pub use text::{TokenRate, hash_text, hash_text_from};
+pub use tokens::{TokenBlocks, Window, hash_tokens};
 
 /// The seed of the chain step, and of local hashes that nothing sets apart.
 const PLAIN: u64 = 1337;
@@ -165,15 +173,37 @@ impl Chain {
         self.tokens = self.tokens_of(self.len());
     }
 
-    /// Appends a block by its local hash. `end` below the present end is taken as the present end.
-    fn push(&mut self, local: u64, end: u32) {
-        let hash = match self.hashes.last() {
-            None => local,
-            Some(&parent) => extend(parent, local),
-        };
-        self.hashes.push(hash);
-        self.ends.push(end.max(self.tokens));
+    /// Appends the hashes of blocks by their local ones. Their ends are for the caller to push.
+    #[inline]
+    fn push_locals(&mut self, locals: impl Iterator<Item = u64>) {
+        let mut parent = self.hashes.last().copied();
+        self.hashes.extend(locals.map(|local| {
+            let hash = parent.map_or(local, |parent| extend(parent, local));
+            parent = Some(hash);
+            hash
+        }));
+    }
+
+    /// Appends the end of a block. One below the present end is taken as the present end.
+    fn push_end(&mut self, end: u32) {
         self.tokens = end.max(self.tokens);
+        self.ends.push(self.tokens);
+    }
+
+    /// Gives every block of a chain without ends the same length, up to `limit` tokens in all.
+    fn push_even_ends(&mut self, block_tokens: NonZeroU32, limit: u32) {
+        let mut end = 0_u32;
+        self.ends.extend(self.hashes.iter().map(|_| {
+            end = end.saturating_add(block_tokens.get()).min(limit);
+            end
+        }));
+        self.tokens = end;
+    }
+
+    /// Keeps the hashes only, for ends that are about to be counted anew.
+    fn forget_ends(&mut self) {
+        self.ends.clear();
+        self.tokens = 0;
     }
 }
 
@@ -184,133 +214,6 @@ pub fn extend(parent: u64, local: u64) -> u64 {
     pair[..8].copy_from_slice(&parent.to_le_bytes());
     pair[8..].copy_from_slice(&local.to_le_bytes());
     xxh3_64_with_seed(&pair, PLAIN)
-}
-
-/// What of the prompt a block's hash covers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Window {
-    /// Its own tokens.
-    #[default]
-    Block,
-    /// Its own tokens and the next one: engines with EAGLE-style drafting key blocks so.
-    Eagle,
-}
-
-/// How tokens are cut and hashed.
-#[derive(Clone, Copy, Debug)]
-pub struct TokenBlocks<'a> {
-    /// Tokens a block.
-    pub block_tokens: NonZeroU32,
-    /// The namespace.
-    pub seed: Seed,
-    /// What a hash covers.
-    pub window: Window,
-    /// Media hashes of each block, in any order. Missing entries are empty, further ones ignored.
-    pub media: &'a [Vec<u64>],
-}
-
-impl TokenBlocks<'_> {
-    /// Plain text tokens: no media, a hash covers its own block.
-    #[must_use]
-    pub fn plain(block_tokens: NonZeroU32, seed: Seed) -> Self {
-        TokenBlocks {
-            block_tokens,
-            seed,
-            window: Window::Block,
-            media: &[],
-        }
-    }
-
-    /// Replaces `chain` by the complete blocks of `ids`. A block whose window reaches past the end
-    /// is not complete. O(tokens).
-    pub fn hash(&self, ids: &[u32], chain: &mut Chain) {
-        chain.clear();
-        let mut scratch = std::mem::take(&mut chain.scratch);
-        let mut end = 0_u32;
-        for block in 0..self.complete(ids.len()) {
-            end = end.saturating_add(self.block_tokens.get());
-            chain.push(self.local(ids, block, &mut scratch), end);
-        }
-        chain.scratch = scratch;
-        chain.tokens = saturate(ids.len());
-    }
-
-    /// The local hash of each complete block: what each is apart from its place in a prompt.
-    #[must_use]
-    pub fn local_hashes(&self, ids: &[u32]) -> Vec<u64> {
-        let mut scratch = Vec::new();
-        (0..self.complete(ids.len()))
-            .map(|block| self.local(ids, block, &mut scratch))
-            .collect()
-    }
-
-    fn stride(&self) -> usize {
-        self.block_tokens.get() as usize
-    }
-
-    fn beyond(&self) -> usize {
-        match self.window {
-            Window::Block => 0,
-            Window::Eagle => 1,
-        }
-    }
-
-    fn complete(&self, tokens: usize) -> usize {
-        tokens.saturating_sub(self.beyond()) / self.stride()
-    }
-
-    fn local(&self, ids: &[u32], block: usize, scratch: &mut Vec<u8>) -> u64 {
-        let from = block * self.stride();
-        let ids = &ids[from..from + self.stride() + self.beyond()];
-        scratch.resize(size_of_val(ids), 0);
-        // Fixed-size copies into a sized buffer become one block move; appending id by id does not.
-        for (bytes, id) in scratch.chunks_exact_mut(size_of::<u32>()).zip(ids) {
-            bytes.copy_from_slice(&id.to_le_bytes());
-        }
-        let media = self.media.get(block).map_or(&[][..], Vec::as_slice);
-        append_sorted(media, scratch);
-        xxh3_64_with_seed(scratch, self.seed.0)
-    }
-}
-
-/// Appends media hashes in ascending order, so that the order of arrival does not matter.
-fn append_sorted(media: &[u64], scratch: &mut Vec<u8>) {
-    if media.is_empty() {
-        return;
-    }
-    let mut sorted = media.to_vec();
-    sorted.sort_unstable();
-    for hash in sorted {
-        scratch.extend_from_slice(&hash.to_le_bytes());
-    }
-}
-
-/// Replaces `chain` by the complete blocks of plain tokens; the tail counts in [`Chain::tokens`].
-pub fn hash_tokens(ids: &[u32], block_tokens: NonZeroU32, seed: Seed, chain: &mut Chain) {
-    TokenBlocks::plain(block_tokens, seed).hash(ids, chain);
-}
-
-/// Replaces `chain` by blocks whose content hashes the caller has: one each, of `block_tokens`
-/// tokens. They may be small dense numbers; the seed is mixed in here. With `prompt_tokens` the last
-/// block may be shorter, blocks that would start past the prompt's end are left out, and tokens
-/// beyond the blocks are a tail.
-pub fn hash_content(
-    hashes: &[u64],
-    block_tokens: NonZeroU32,
-    prompt_tokens: Option<u32>,
-    seed: Seed,
-    chain: &mut Chain,
-) {
-    chain.clear();
-    let limit = prompt_tokens.unwrap_or(u32::MAX);
-    for hash in hashes {
-        if chain.tokens >= limit {
-            break;
-        }
-        let end = chain.tokens.saturating_add(block_tokens.get()).min(limit);
-        chain.push(xxh3_64_with_seed(&hash.to_le_bytes(), seed.0), end);
-    }
-    chain.tokens = prompt_tokens.unwrap_or(chain.tokens);
 }
 
 fn saturate(n: usize) -> u32 {

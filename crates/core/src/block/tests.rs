@@ -5,6 +5,8 @@ use proptest::prelude::*;
 
 use super::*;
 
+mod memos;
+
 fn size(n: u32) -> NonZeroU32 {
     NonZeroU32::new(n).expect("above zero")
 }

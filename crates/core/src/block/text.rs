@@ -5,9 +5,11 @@
 //! only grew keeps its chain. How many tokens a block has is an estimate: a rate per byte, which
 //! [`TokenRate::observe`] moves towards what providers report. Nothing here reads the bytes as
 //! characters; a cut may fall inside one, which only a hash ever sees.
-use xxhash_rust::xxh3::xxh3_64_with_seed;
+use xxhash_rust::xxh3::xxh3_128;
 
-use super::{Chain, Seed, saturate};
+use super::hasher::BlockHasher;
+use super::memo::{Digest, Earlier, Kind, Memo};
+use super::{Chain, Seed};
 
 /// A long segment is cut every so many bytes: about 256 tokens of English or code.
 const CUT_BYTES: usize = 1024;
@@ -71,22 +73,89 @@ impl TokenRate {
 /// one more segment. A block has at least one token. O(bytes).
 pub fn hash_text(text: &[u8], segments: &[u32], rate: TokenRate, seed: Seed, chain: &mut Chain) {
     chain.clear();
-    let mut rest = text;
-    for &length in segments {
-        let (segment, after) = rest.split_at(rest.len().min(length as usize));
-        push_segment(segment, text.len() - rest.len(), rate, seed, chain);
-        rest = after;
-    }
-    push_segment(rest, text.len() - rest.len(), rate, seed, chain);
+    push_text(text, segments, seed, chain);
+    push_ends(text, segments, rate, chain);
 }
 
-fn push_segment(segment: &[u8], start: usize, rate: TokenRate, seed: Seed, chain: &mut Chain) {
-    let mut bytes = start as u64;
-    for cut in segment.chunks(CUT_BYTES) {
+/// As [`hash_text`], but only what follows `earlier` is hashed where the text continues it, segment
+/// for segment. Returns the memo of this text: of all its segments, whatever lies past the last of
+/// them left out. The rate may be another than it was. O(bytes): one digest over all of them.
+pub fn hash_text_from(
+    text: &[u8],
+    segments: &[u32],
+    rate: TokenRate,
+    seed: Seed,
+    earlier: Option<Earlier<'_>>,
+    chain: &mut Chain,
+) -> Memo {
+    chain.clear();
+    let mut digest = Digest::new(text, Kind::Text, seed);
+    let mut digest_of = |whole: Whole| {
+        let lengths = bytemuck::cast_slice(&segments[..whole.segments]);
+        digest.at(whole.bytes, xxh3_128(lengths))
+    };
+    let all = Whole::of(text, segments);
+    let mut from = Whole::default();
+    if let Some(mut earlier) = earlier.filter(|e| e.memo.segments() <= all.segments) {
+        let before = Whole::of(text, &segments[..earlier.memo.segments()]);
+        if earlier.recall(digest_of(before), chain) > 0 {
+            from = before;
+        }
+    }
+    push_text(&text[from.bytes..], &segments[from.segments..], seed, chain);
+    push_ends(text, segments, rate, chain);
+    Memo::of(chain, all.blocks, all.segments, digest_of(all))
+}
+
+/// The leading segments that lie wholly in a text.
+#[derive(Clone, Copy, Default)]
+struct Whole {
+    segments: usize,
+    bytes: usize,
+    blocks: usize,
+}
+
+impl Whole {
+    fn of(text: &[u8], segments: &[u32]) -> Self {
+        let mut whole = Self::default();
+        for &length in segments {
+            let length = length as usize;
+            if length > text.len() - whole.bytes {
+                break;
+            }
+            whole.segments += 1;
+            whole.bytes += length;
+            whole.blocks += length.div_ceil(CUT_BYTES);
+        }
+        whole
+    }
+}
+
+/// The blocks of a text as slices of it.
+fn cuts<'a>(text: &'a [u8], segments: &'a [u32]) -> impl Iterator<Item = &'a [u8]> {
+    let mut rest = text;
+    // What lies past the last length is cut as one more segment.
+    let lengths = segments.iter().map(|&length| length as usize);
+    lengths.chain([usize::MAX]).flat_map(move |length| {
+        let (segment, after) = rest.split_at(rest.len().min(length));
+        rest = after;
+        segment.chunks(CUT_BYTES)
+    })
+}
+
+fn push_text(text: &[u8], segments: &[u32], seed: Seed, chain: &mut Chain) {
+    let hasher = BlockHasher::new(seed);
+    chain.push_locals(cuts(text, segments).map(|cut| hasher.hash(cut)));
+}
+
+/// Counts the tokens of all blocks, known or not: a rate that has moved moves all ends.
+fn push_ends(text: &[u8], segments: &[u32], rate: TokenRate, chain: &mut Chain) {
+    let mut bytes = 0;
+    for cut in cuts(text, segments) {
         bytes += cut.len() as u64;
         // From the root, so that rounding does not add up over many short blocks.
-        let end = rate.tokens(bytes).max(chain.tokens().saturating_add(1));
-        chain.push(xxh3_64_with_seed(cut, seed.get()), end);
+        let end = rate.tokens(bytes).max(chain.tokens.saturating_add(1));
+        chain.push_end(end);
     }
-    debug_assert!(saturate(chain.len()) <= chain.tokens());
+    debug_assert_eq!(chain.ends.len(), chain.hashes.len());
 }
