@@ -9,6 +9,7 @@
 //! way scans sessions, turns or the blocks of a worker.
 mod config;
 mod fleet;
+mod hashing;
 mod paths;
 mod place;
 mod record;

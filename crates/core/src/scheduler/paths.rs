@@ -10,10 +10,10 @@ use std::collections::BTreeMap;
 use hashbrown::HashMap;
 
 use crate::admission::Standing;
-use crate::block::Chain;
+use crate::block::{Chain, Memo};
 use crate::id::{PlaceId, ProgramId, WorkerId};
 use crate::prefix::{Frontier, PrefixIndex};
-use crate::session::{Claim, SessionId, SessionName, SessionRegistry};
+use crate::session::{Claim, Session, SessionId, SessionName, SessionRegistry};
 
 use super::Scheduler;
 
@@ -24,6 +24,23 @@ struct Path {
     frontier: Frontier,
     /// Blocks of the prompt that it began with.
     opened: u32,
+    /// What the next prompt may be hashed by; absent where the last one was hashed without.
+    memo: Option<Memo>,
+}
+
+/// A prompt that a session has sent before: what the next one is likely to continue.
+pub(super) struct Known<'a> {
+    /// Absent where there was nothing to continue yet, so that one is made now.
+    pub(super) memo: Option<&'a Memo>,
+    prefix: &'a PrefixIndex,
+    frontier: &'a Frontier,
+}
+
+impl Known<'_> {
+    /// Replaces `chain` by the first `blocks` blocks of it; false when they are not known.
+    pub(super) fn retrace(&self, blocks: usize, chain: &mut Chain) -> bool {
+        self.prefix.retrace(self.frontier, blocks, chain)
+    }
 }
 
 /// The paths of all programs that need their blocks.
@@ -39,7 +56,7 @@ impl Paths {
         prefix: &mut PrefixIndex,
         (program, session): (ProgramId, SessionId),
         place: PlaceId,
-        chain: &Chain,
+        (chain, memo): (&Chain, Option<Memo>),
     ) {
         let before = self.by_program.remove(&program);
         let opened = before.as_ref().map_or(chain.len() as u32, |p| p.opened);
@@ -49,6 +66,7 @@ impl Paths {
                 session,
                 frontier,
                 opened,
+                memo,
             };
             self.by_program.insert(program, path);
         }
@@ -70,6 +88,24 @@ impl Paths {
         for program in own {
             self.leave(prefix, program);
         }
+    }
+
+    /// What a session that is known by its name has sent last, in its longest idle branch.
+    /// O(branches), of which there are few.
+    pub(super) fn known<'a>(
+        &'a self,
+        prefix: &'a PrefixIndex,
+        session: &Session,
+    ) -> Option<Known<'a>> {
+        let idle = session.branches().iter().filter(|b| !b.in_flight());
+        let path = self
+            .by_program
+            .get(&idle.max_by_key(|b| b.tokens())?.program)?;
+        Some(Known {
+            memo: path.memo.as_ref(),
+            prefix,
+            frontier: &path.frontier,
+        })
     }
 
     pub(super) fn frontier(&self, program: ProgramId) -> Option<&Frontier> {

@@ -183,7 +183,8 @@ impl Placer<'_> {
             self.prefix.predict(self.now, place, &turn.chain);
             if let Some(program) = turn.program {
                 let whose = (program, turn.session);
-                self.paths.follow(self.prefix, whose, place, &turn.chain);
+                let sent = (&turn.chain, turn.memo);
+                self.paths.follow(self.prefix, whose, place, sent);
             }
         }
         let trust = trust(&turn.coverage);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 
-use crate::block::Chain;
+use crate::block::{Chain, Memo};
 use crate::continuity::LockNote;
 use crate::id::{GroupId, Micros, ProgramId, ReservationId, TargetId, WorkerId};
 use crate::prefix::Coverage;
@@ -46,6 +46,8 @@ pub(super) struct Reservation {
     pub(super) kind: TurnKind,
     pub(super) route: Route,
     pub(super) chain: Chain,
+    /// What the session's next turn may be hashed by.
+    pub(super) memo: Option<Memo>,
     /// What was believed of the worker's cache before the turn went there.
     pub(super) coverage: Coverage,
     /// Bytes of canonical text, for the token rate; 0 when the caller brought tokens.

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use crate::admission::{self, Release};
-use crate::block::{self, Chain, Seed};
+use crate::block::{Chain, Memo, Seed};
 use crate::continuity::{self, Choice, Evidence, Fleet as _, IdKind, Lock};
 use crate::error::{Error, Result};
 use crate::id::{Micros, ReservationId, TargetId};
@@ -14,6 +14,7 @@ use crate::receipt::{Candidate, Volatile};
 use crate::session::{Claim, Membership, Sent, SessionId, SessionName};
 
 use super::Scheduler;
+use super::hashing::Hashing;
 use super::place::Seat;
 use super::reservation::{Reservation, Route, State};
 use super::scoring::{Wanted, first_volatile};
@@ -35,7 +36,7 @@ impl Scheduler {
         self.check(turn)?;
         let mut chain = self.reservations.spare_chain();
         let hashed = self.hash(turn, &mut chain);
-        let admitted = hashed.and_then(|volatile| self.admit(turn, &mut chain, volatile, settled));
+        let admitted = hashed.and_then(|hashed| self.admit(turn, &mut chain, hashed, settled));
         if admitted.is_err() {
             self.reservations.recycle_chain(chain);
         }
@@ -87,36 +88,42 @@ impl Scheduler {
     }
 
     /// Cuts the prompt into blocks as the first target asked for would; the hashes do not depend on
-    /// the target, only the estimated lengths do.
-    fn hash(&mut self, turn: &Turn<'_>, chain: &mut Chain) -> Result<Option<Volatile>> {
+    /// the target, only the estimated lengths do. A session that is known by its name pays for what
+    /// is new since its last turn.
+    fn hash(&mut self, turn: &Turn<'_>, chain: &mut Chain) -> Result<Hashed> {
         let group = self.topology.target(turn.targets[0])?.group;
         let group = &self.topology.groups[group.index()];
-        let seed = Seed::default();
-        match turn.prompt {
-            Prompt::Tokens(ids) => block::hash_tokens(ids, group.block_tokens, seed, chain),
-            Prompt::Hashes { hashes, tokens } => {
-                block::hash_content(hashes, group.block_tokens, tokens, seed, chain);
-            }
+        let named = turn
+            .session
+            .and_then(|s| self.sessions.by_name(turn.tenant, s));
+        let session = named.and_then(|id| self.sessions.get(id));
+        let known = session.and_then(|s| self.paths.known(&self.prefix, s));
+        let mut volatile = None;
+        let hashing = Hashing {
+            block_tokens: group.block_tokens,
+            rate: group.rate,
+            seed: Seed::default(),
+            known,
+        };
+        let memo = match turn.prompt {
+            Prompt::Tokens(ids) => hashing.tokens(ids, chain),
+            Prompt::Hashes { hashes, tokens } => hashing.content(hashes, tokens, chain),
             Prompt::Text { bytes, segments } => {
-                let total = segments.iter().map(|s| s.bytes as usize).sum();
-                let covered = bytes.get(..total).ok_or_else(|| {
-                    Error::invalid_argument("the segments are longer than the text")
-                })?;
+                volatile = first_volatile(segments, group.rate);
                 let lengths = &mut self.scratch.lengths;
                 lengths.clear();
                 lengths.extend(segments.iter().map(|s| s.bytes));
-                block::hash_text(covered, lengths, group.rate, seed, chain);
-                return Ok(first_volatile(segments, group.rate));
+                hashing.text(bytes, lengths, chain)?
             }
-        }
-        Ok(None)
+        };
+        Ok(Hashed { volatile, memo })
     }
 
     fn admit(
         &mut self,
         turn: &Turn<'_>,
         chain: &mut Chain,
-        volatile: Option<Volatile>,
+        hashed: Hashed,
         settled: &mut Vec<Settled>,
     ) -> Result<Submitted> {
         let known = self.known_session(turn, chain);
@@ -124,7 +131,8 @@ impl Scheduler {
         let membership = self.join(turn, known, chain, &choice);
         let prompt_tokens = chain.tokens();
         let reservation = Reservation {
-            volatile,
+            volatile: hashed.volatile,
+            memo: hashed.memo,
             chain: std::mem::take(chain),
             ..self.reserve(turn, &choice, &membership)?
         };
@@ -176,6 +184,7 @@ impl Scheduler {
                 lock: choice.note,
             },
             chain: Chain::default(),
+            memo: None,
             coverage: self.reservations.spare_coverage(),
             text_bytes: text_bytes(turn),
             volatile: None,
@@ -314,6 +323,12 @@ impl Scheduler {
         }
         membership
     }
+}
+
+/// What came of hashing a prompt, besides its chain.
+struct Hashed {
+    volatile: Option<Volatile>,
+    memo: Option<Memo>,
 }
 
 /// How the turn says who it belongs to.

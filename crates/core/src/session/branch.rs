@@ -39,6 +39,12 @@ impl Branch {
         self.frontier
     }
 
+    /// The length of its last prompt.
+    #[must_use]
+    pub fn tokens(&self) -> u32 {
+        self.tokens
+    }
+
     /// Whether a turn of this chain is in flight.
     #[must_use]
     pub fn in_flight(&self) -> bool {

@@ -113,3 +113,28 @@ fn sessions_that_have_been_idle_longest_go_when_the_index_is_full() {
     assert!(bench.scheduler.sessions.by_name("", "s1").is_none());
     bench.go("s2", &prompt(&[1, 12, 22]));
 }
+
+#[test]
+fn a_named_session_is_hashed_by_its_last_prompt_and_any_turn_is_right() {
+    let mut bench = Bench::free();
+    let turns: [&[u32]; 6] = [
+        &[1, 2],
+        &[1, 2, 3],
+        &[1, 2, 3, 4],
+        &[1, 9, 3, 4],
+        &[5],
+        &[5, 6],
+    ];
+    for (n, blocks) in turns.into_iter().enumerate() {
+        let prompt = prompt(blocks);
+        let (id, _) = bench.go("s", &prompt);
+        let turn = bench.scheduler.reservations.get(id).unwrap();
+        let mut expected = crate::block::Chain::new();
+        let block = std::num::NonZeroU32::new(64).unwrap();
+        crate::block::hash_tokens(&prompt, block, Default::default(), &mut expected);
+        assert_eq!(turn.chain, expected);
+        let blocks = turn.memo.map(|memo| memo.blocks());
+        assert_eq!(blocks, (n > 0).then_some(expected.len()));
+        bench.complete(id, &used_tools());
+    }
+}
