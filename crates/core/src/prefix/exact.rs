@@ -128,7 +128,7 @@ impl PrefixIndex {
             self.anomalies.self_parent += 1;
             return 0;
         }
-        if above.is_some_and(|at| self.is_among(voice, at, first.name)) {
+        if above.is_some_and(|at| self.is_above(voice, at, first.name)) {
             self.anomalies.cycle += 1;
             return 0;
         }
@@ -144,12 +144,23 @@ impl PrefixIndex {
         }
     }
 
-    /// Whether `name` is a block of the run of `at`, a little above it.
-    fn is_among(&self, voice: Voice, at: Address, name: u64) -> bool {
-        let from = (at.offset + 1).saturating_sub(CYCLE_WINDOW);
-        let names = &self.forest.runs[at.run].names;
-        let found = names.scan(voice.domain, from, name);
-        found.is_some_and(|offset| offset <= at.offset)
+    /// Whether `name` is the block at `at`, or one a little above it.
+    fn is_above(&self, voice: Voice, at: Address, name: u64) -> bool {
+        let mut window = CYCLE_WINDOW;
+        let mut next = Some(at);
+        while let Some(Address { run, offset }) = next
+            && window > 0
+        {
+            let run = &self.forest.runs[run];
+            let end = offset + 1;
+            let from = end.saturating_sub(window);
+            if run.names.scan(voice.domain, (from, end), name).is_some() {
+                return true;
+            }
+            window -= end - from;
+            next = run.parent;
+        }
+        false
     }
 
     /// Finds the blocks of an event in the forest or lays them there, and names them. Returns how
@@ -343,7 +354,8 @@ impl PrefixIndex {
             if run.anchored == run.len() {
                 continue;
             }
-            let found = run.names.scan(voice.domain, run.anchored, name);
+            let unanchored = (run.anchored, run.len());
+            let found = run.names.scan(voice.domain, unanchored, name);
             run.scans += 1;
             if found.is_some() || run.scans >= MAX_SCANS || run.len() <= SHORT_RUN {
                 self.anchors.promote(&mut self.forest, id);

@@ -6,6 +6,7 @@
 //! while a place that was named by it holds a block of the run. O(columns) a look; there is one, as a
 //! rule.
 use super::exact::StoredBlock;
+use super::held::Span;
 use super::run::{give_back, grow};
 use super::set::SlotSet;
 
@@ -70,14 +71,14 @@ impl Names {
         named.max_by_key(|(own, _)| *own).map(|(_, name)| name)
     }
 
-    /// The offset of the block that `domain` calls `name`, looked for from block `from` on.
-    /// O(blocks), at memory speed.
-    pub(super) fn scan(&self, domain: u32, from: u32, name: u64) -> Option<u32> {
+    /// The offset of the block of `span` that `domain` calls `name`. O(blocks), at memory speed.
+    pub(super) fn scan(&self, domain: u32, (from, to): Span, name: u64) -> Option<u32> {
         let own = self.columns.iter().filter(|c| c.domain == domain);
         own.into_iter().find_map(|column| {
             let skipped = from.saturating_sub(column.start);
-            let rest = column.hashes.get(skipped as usize..)?;
-            let found = rest.iter().position(|&hash| hash == name)?;
+            let end = to.min(column.end()).checked_sub(column.start)?;
+            let within = column.hashes.get(skipped as usize..end as usize)?;
+            let found = within.iter().position(|&hash| hash == name)?;
             Some(column.start + skipped + found as u32)
         })
     }
@@ -221,8 +222,12 @@ mod tests {
         assert_eq!(names.get(voice(2, 0), 2), Some(22));
         assert_eq!(names.get(voice(1, 0), 2), Some(10));
         assert_eq!(
-            (names.scan(0, 0, 12), names.scan(0, 3, 10)),
+            (names.scan(0, (0, 9), 12), names.scan(0, (3, 9), 10)),
             (Some(4), None)
+        );
+        assert_eq!(
+            (names.scan(0, (0, 4), 12), names.scan(0, (0, 1), 11)),
+            (None, None)
         );
         assert!(
             names

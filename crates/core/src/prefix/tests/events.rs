@@ -91,6 +91,19 @@ fn an_impossible_block_ends_its_event_and_keeps_what_came_before() {
 }
 
 #[test]
+fn a_cycle_is_seen_across_runs() {
+    let mut index = index_of(2, PlaceOptions::default());
+    let path = [1, 2, 3];
+    store(&mut index, PlaceId(1), None, &stored_all(&[1, 9]));
+    store(&mut index, P, None, &stored_all(&path));
+    assert_eq!(index.stats().runs, 2);
+    assert_eq!(store(&mut index, P, Some(hash(&path)), &[stored(&[1])]), 0);
+    assert_eq!((anomalies(&index).cycle, blocks_total(&index)), (1, 4));
+    index.remove(P, &[hash(&[1])]);
+    assert_eq!(blocks_at(&index, 0, &path), 0);
+}
+
+#[test]
 fn an_exact_block_takes_the_place_of_its_prediction() {
     let ttl = Some(Micros(100));
     let mut index = index_of(
