@@ -15,6 +15,9 @@ use super::naive::{Held, NaivePlace, Numbers, Words};
 use super::op::{Fault, Op, Order, Remove, Store};
 use super::world::{BLOCK, Node, World, mix};
 
+/// How near above its new parent the index looks for a block that is stored below itself.
+const CYCLE_WINDOW: usize = 16;
+
 /// What a check found.
 pub(crate) type Checked = Result<(), String>;
 
@@ -291,7 +294,8 @@ impl<'a> Both<'a> {
             Fault::Cycle => {
                 let stands = |n: usize| self.known(speaker, path[n]) == Known::Yes;
                 let last = path.len() - 1;
-                if from == last || !stands(from) || !stands(last) {
+                let is_near = (1..CYCLE_WINDOW).contains(&(last - from));
+                if !is_near || !stands(from) || !stands(last) {
                     return Ok(());
                 }
                 parent = Some(self.name(speaker, node));
