@@ -21,13 +21,15 @@ mod content;
 mod hasher;
 mod media;
 mod memo;
+mod outline;
 mod text;
 mod tokens;
 
 pub use content::{hash_content, hash_content_from};
 pub use media::{BlockMedia, MediaObject, MediaSpan, media_blocks, media_id, media_pad_token};
 pub use memo::{Earlier, Memo};
-pub use text::{TokenRate, hash_text, hash_text_from};
+pub use outline::{Breakpoint, Outline};
+pub use text::{TokenRate, hash_text, hash_text_from, text_blocks};
 pub use tokens::{TokenBlocks, Window, hash_tokens};
 
 /// The seed of the chain step, and of local hashes that nothing sets apart.
@@ -93,6 +95,7 @@ pub struct Chain {
     hashes: Vec<u64>,
     ends: Vec<u32>,
     tokens: u32,
+    outline: Outline,
     scratch: Vec<u8>,
 }
 
@@ -156,10 +159,22 @@ impl Chain {
         self.tokens_of(i + 1) - self.tokens_of(i)
     }
 
+    /// Where its content blocks end and its breakpoints are; empty unless somebody has said so.
+    #[must_use]
+    pub fn outline(&self) -> &Outline {
+        &self.outline
+    }
+
+    /// The same, to be filled in after hashing, which empties it.
+    pub fn outline_mut(&mut self) -> &mut Outline {
+        &mut self.outline
+    }
+
     /// Forgets the blocks, keeps the room for them.
     pub fn clear(&mut self) {
         self.hashes.clear();
         self.ends.clear();
+        self.outline.clear();
         self.tokens = 0;
     }
 

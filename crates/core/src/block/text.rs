@@ -131,6 +131,12 @@ impl Whole {
     }
 }
 
+/// How many blocks [`hash_text`] makes of a segment of so many bytes.
+#[must_use]
+pub fn text_blocks(bytes: u32) -> u32 {
+    bytes.div_ceil(CUT_BYTES as u32)
+}
+
 /// The blocks of a text as slices of it.
 fn cuts<'a>(text: &'a [u8], segments: &'a [u32]) -> impl Iterator<Item = &'a [u8]> {
     let mut rest = text;
