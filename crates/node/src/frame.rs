@@ -2,13 +2,15 @@
 //!
 //! `head`: flags, prompt kind, (reserved), prompt tokens, the byte lengths of tenant, session and
 //! parent, pinned worker + 1, then how many targets, tool results, state ids and segments follow,
-//! then those: target numbers, id lengths, (length, flags) of each segment. `bytes`: the texts in
-//! the same order, back to back, the canonical prompt last. Everything borrows from the caller's
+//! then those: target numbers, id lengths, (length, flags) of each segment. Flags, from the lowest
+//! bit: volatile, a breakpoint behind it, 14 bits for the content blocks that it was sent as beyond
+//! the first, 16 for the minutes that the breakpoint asked for (0: it did not say). `bytes`: the texts
+//! in the same order, back to back, the canonical prompt last. Everything borrows from the caller's
 //! arrays except two short lists that are kept between calls.
 use napi::bindgen_prelude::Result;
 
-use warmpath_core::scheduler::{Ids, Prompt, Segment, SegmentKind, Turn, TurnKind};
-use warmpath_core::{TargetId, WorkerId};
+use warmpath_core::scheduler::{Behind, Ids, Prompt, Segment, SegmentKind, Turn, TurnKind};
+use warmpath_core::{Micros, TargetId, WorkerId};
 
 use crate::error::{Code, invalid};
 
@@ -16,6 +18,10 @@ use crate::error::{Code, invalid};
 const HEAD: usize = 12;
 const FINAL: u32 = 1;
 const VOLATILE: u32 = 1;
+const BREAKPOINT: u32 = 2;
+const CONTENTS_SHIFT: u32 = 2;
+const CONTENTS_MASK: u32 = 0x3fff;
+const MINUTES_SHIFT: u32 = 16;
 
 /// What the caller passed.
 #[derive(Clone, Copy)]
@@ -177,14 +183,23 @@ fn ids<'a>(bytes: &mut Cursor<'a, u8>, lengths: &'a [u32]) -> Result<Ids<'a>, Co
 }
 
 fn segment(pair: &[u32]) -> Segment {
+    let flags = pair[1];
     Segment {
         bytes: pair[0],
-        kind: if pair[1] & VOLATILE == 0 {
-            SegmentKind::Plain
-        } else {
-            SegmentKind::Volatile
+        kind: match flags & VOLATILE {
+            0 => SegmentKind::Plain,
+            _ => SegmentKind::Volatile,
+        },
+        contents: 1 + (flags >> CONTENTS_SHIFT & CONTENTS_MASK),
+        behind: match flags & BREAKPOINT {
+            0 => Behind::Nothing,
+            _ => Behind::Breakpoint(minutes(flags >> MINUTES_SHIFT)),
         },
     }
+}
+
+fn minutes(minutes: u32) -> Option<Micros> {
+    (minutes > 0).then(|| Micros::from_secs(60 * u64::from(minutes)))
 }
 
 fn text<'a>(name: &str, bytes: &'a [u8]) -> Result<&'a str, Code> {

@@ -1,8 +1,13 @@
 //! The options that a scheduler is opened with, as JSON: read once, checked by the core.
+use std::num::NonZeroU32;
+
 use serde::Deserialize;
 
 use warmpath_core::admission::ThunderAgentConfig;
-use warmpath_core::scheduler::{AdmissionConfig, Config, GroupOptions, Limits, WorkerOptions};
+use warmpath_core::prefix::{BreakpointRules, Implicit, Matching, Refresh};
+use warmpath_core::scheduler::{
+    AdmissionConfig, Config, GroupOptions, Limits, UNKNOWN_TTL, WorkerOptions,
+};
 use warmpath_core::score::kv::KvConfig;
 use warmpath_core::{GroupId, Micros};
 
@@ -30,6 +35,22 @@ pub(crate) struct Options {
 pub(crate) struct Group {
     block_tokens: Option<u32>,
     ttl_ms: Option<u64>,
+    #[serde(default, rename = "match")]
+    family: Family,
+    unit_tokens: Option<NonZeroU32>,
+    min_tokens: Option<u32>,
+    lookback: Option<u32>,
+    refresh_on_read: Option<bool>,
+    automatic: Option<bool>,
+}
+
+/// How a cache finds what it has.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Family {
+    #[default]
+    Block,
+    Breakpoint,
 }
 
 #[derive(Deserialize)]
@@ -162,7 +183,31 @@ impl Group {
         let mut options = GroupOptions::default();
         set(&mut options.block_tokens, self.block_tokens);
         options.ttl = self.ttl_ms.map(Micros::from_millis);
+        options.matching = self.matching();
         options
+    }
+
+    fn matching(&self) -> Matching {
+        let min_tokens = self.min_tokens.unwrap_or(0);
+        match self.family {
+            Family::Block => Matching::Block {
+                unit_tokens: self.unit_tokens.unwrap_or(NonZeroU32::MIN),
+                min_tokens,
+            },
+            Family::Breakpoint => Matching::Breakpoint(BreakpointRules {
+                lookback: self.lookback,
+                min_tokens,
+                ttl: self.ttl_ms.map_or(UNKNOWN_TTL, Micros::from_millis),
+                refresh: match self.refresh_on_read {
+                    Some(false) => Refresh::Never,
+                    _ => Refresh::OnRead,
+                },
+                implicit: match self.automatic {
+                    Some(true) => Implicit::AtEnd,
+                    _ => Implicit::None,
+                },
+            }),
+        }
     }
 }
 

@@ -99,6 +99,7 @@ impl Ledger<'_> {
             });
         }
         self.cut_claims(id, span);
+        self.drop_marks(id, span);
         self.end(id);
     }
 

@@ -27,6 +27,8 @@ mod forest;
 mod held;
 mod ledger;
 mod lengths;
+mod marks;
+mod matching;
 mod names;
 mod overlap;
 mod paths;
@@ -38,6 +40,7 @@ mod set;
 mod stats;
 
 pub use exact::{StoredBlock, StoredBlocks};
+pub use matching::{BreakpointRules, Implicit, Matching, Refresh};
 pub use overlap::{Coverage, Overlap, Step};
 pub use paths::Frontier;
 pub use place::{PlaceOptions, Tier, Trust};
@@ -65,7 +68,8 @@ pub struct PrefixIndex {
     max_blocks: usize,
     /// The most blocks since memory was given back last.
     peak: usize,
-    /// When to look at a place's oldest prediction; at most one entry a place.
+    /// When to look at what ages at a place. An entry that is not the one its place waits for counts
+    /// for nothing; a place has several only where one of its marks was sooner due than all before.
     due: BinaryHeap<Reverse<(Micros, u32)>>,
     now: Micros,
     /// Numbers the uses of blocks, so that two at the same time can be told apart.
@@ -223,6 +227,7 @@ impl PrefixIndex {
             blocks: place.blocks,
             tokens: place.tokens,
             capacity_tokens: place.options.capacity_tokens,
+            marks: place.marks.len(),
         });
         let own: usize = self.places().map(|(_, place)| place.bytes()).sum();
         PrefixStats {

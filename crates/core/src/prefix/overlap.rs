@@ -254,6 +254,8 @@ pub struct Coverage {
     pub(super) uses: Vec<(u32, Option<u64>)>,
     /// The oldest of those uses.
     pub(super) since: Option<Micros>,
+    /// The number of the last decision before, where marks are read.
+    pub(super) decided: u64,
 }
 
 impl Coverage {
@@ -294,6 +296,7 @@ impl Coverage {
         self.blocks = 0;
         self.tokens = 0;
         self.since = None;
+        self.decided = 0;
         self.uses.clear();
     }
 

@@ -8,6 +8,8 @@
 //! the forest but numbers.
 use super::arena::Arena;
 use super::held::Span;
+use super::marks::Marks;
+use super::matching::Matching;
 use super::names::Voice;
 use super::run::{Address, RunId};
 use crate::{Micros, WorkerId};
@@ -39,6 +41,8 @@ pub struct PlaceOptions {
     pub domain: u32,
     /// Events with blocks of another size are refused. Absent: any size.
     pub block_tokens: Option<u32>,
+    /// How the cache finds what it has of a prompt.
+    pub matching: Matching,
 }
 
 /// How good the evidence is that a block is there.
@@ -72,8 +76,8 @@ pub(super) struct Place {
     pub(super) options: PlaceOptions,
     pub(super) blocks: usize,
     pub(super) tokens: u64,
-    /// Whether a look at its oldest prediction is due some time.
-    pub(super) armed: bool,
+    /// When a look at what ages there is due.
+    pub(super) armed: Option<Micros>,
     /// Where its next event is likely to begin: below the last stored block, or with the block
     /// above the last removed one.
     pub(super) hints: [Option<Address>; 2],
@@ -81,6 +85,7 @@ pub(super) struct Place {
     oldest: Option<u32>,
     youngest: Option<u32>,
     pub(super) runs: RunList,
+    pub(super) marks: Marks,
 }
 
 impl Place {
@@ -92,12 +97,13 @@ impl Place {
             options,
             blocks: 0,
             tokens: 0,
-            armed: false,
+            armed: None,
             hints: [None; 2],
             segments: Arena::default(),
             oldest: None,
             youngest: None,
             runs: RunList::default(),
+            marks: Marks::default(),
         }
     }
 
@@ -175,6 +181,19 @@ impl Place {
         Some((number, self.segments[number]))
     }
 
+    /// How long a prediction stands: as the options say, and no shorter than a mark that needs it.
+    pub(super) fn lifetime(&self) -> Option<Micros> {
+        let ttl = self.options.ttl?;
+        Some(ttl.max(self.marks.longest()))
+    }
+
+    /// A time before which nothing here is too old; absent when nothing ages.
+    pub(super) fn next_expiry(&self) -> Option<Micros> {
+        let oldest = self.oldest().zip(self.lifetime());
+        let oldest = oldest.map(|((_, segment), ttl)| segment.at.plus(ttl));
+        oldest.into_iter().chain(self.marks.next()).min()
+    }
+
     /// Everything is gone. Returns the runs that it was in; some may repeat or be out of date.
     pub(super) fn reset(&mut self) -> Vec<RunId> {
         let empty = Self {
@@ -185,7 +204,7 @@ impl Place {
     }
 
     pub(super) fn bytes(&self) -> usize {
-        self.segments.bytes() + self.runs.bytes()
+        self.segments.bytes() + self.runs.bytes() + self.marks.bytes()
     }
 }
 

@@ -46,7 +46,10 @@ impl PrefixIndex {
         let Some(slot) = self.slot_of(place) else {
             return;
         };
-        let (hashes, mut depth, mut above) = (chain.hashes(), 0, None);
+        let limit = self.limit(slot, chain);
+        out.decided = limit.map_or(0, |_| self.uses);
+        let most = limit.map_or(chain.len(), |most| chain.len().min(most as usize));
+        let (hashes, mut depth, mut above) = (&chain.hashes()[..most], 0, None);
         while let Some(&hash) = hashes.get(depth)
             && let Some(run) = self.forest.child(above, hash)
         {
@@ -59,7 +62,10 @@ impl PrefixIndex {
                 break;
             }
         }
-        out.tokens = chain.tokens_of(out.blocks as usize);
+        out.tokens = self.worth(slot, chain, out.blocks);
+        if out.tokens == 0 {
+            out.clear();
+        }
     }
 
     /// Appends what the place has of one run, which begins at `depth`. Returns how far that goes.
@@ -105,6 +111,7 @@ impl PrefixIndex {
             self.anomalies.unknown_place += 1;
             return 0;
         };
+        let read = self.mark_to_read(slot, chain);
         self.uses += 1;
         let mut path = std::mem::take(&mut self.scratch.path);
         self.lay_path(slot, chain, &mut path);
@@ -116,6 +123,7 @@ impl PrefixIndex {
             added += ledger.hold_predicted(stretch.run, stretch.to, used, at);
         }
         self.forest.touch(&path, used);
+        self.mark_path(slot, chain, &path, read);
         self.scratch.path = path;
         self.arm(slot);
         self.enforce_capacity(slot);
@@ -172,7 +180,8 @@ impl PrefixIndex {
     /// The engine says that `reported` tokens of `chain` were cached when the turn came that
     /// [`PrefixIndex::predict`] entered after `before` was written down. When fewer than believed
     /// were, everything predicted at the place and used no later than the first missing block (as of
-    /// before that turn) is forgotten. O(what is forgotten).
+    /// before that turn) is forgotten; where marks are read, those of the prompt that are missing, and
+    /// nothing else, since providers do not drop by age alone. O(what is forgotten).
     pub fn correct(
         &mut self,
         place: PlaceId,
@@ -188,6 +197,9 @@ impl PrefixIndex {
         if reported.saturating_add(slack) >= before.tokens {
             return Correction::Agreed;
         }
+        if self.place(slot).options.matching.rules().is_some() {
+            return self.void_marks(slot, chain, (reported, slack), before);
+        }
         let Some(missing) = before.used(present as u32) else {
             return Correction::Exact;
         };
@@ -197,7 +209,8 @@ impl PrefixIndex {
         Correction::Short { evicted_tokens }
     }
 
-    /// Forgets what is too old at `now`. Amortised O(1) a prediction and O(log places) a place.
+    /// Forgets what is too old at `now`. Amortised O(1) a prediction, O(log marks) a mark and
+    /// O(log places) a place.
     pub fn expire(&mut self, now: Micros) {
         self.now = self.now.max(now);
         let now = self.now;
@@ -210,8 +223,12 @@ impl PrefixIndex {
                 continue;
             };
             let place = self.place_mut(slot);
-            place.armed = false;
-            if let Some(ttl) = place.options.ttl {
+            if place.armed != Some(at) {
+                continue;
+            }
+            place.armed = None;
+            self.ledger(slot).expire_marks(now);
+            if let Some(ttl) = self.place(slot).lifetime() {
                 self.forget_while(slot, |segment| segment.at.plus(ttl) <= now);
             }
             self.arm(slot);
@@ -225,14 +242,15 @@ impl PrefixIndex {
         self.due.peek().map(|Reverse((at, _))| *at)
     }
 
-    /// Sees to it that the place's oldest prediction will be looked at.
+    /// Sees to it that what ages at the place will be looked at in time.
     fn arm(&mut self, slot: u32) {
         let id = self.id_of(slot);
         let place = self.place_mut(slot);
-        let (ttl, oldest) = (place.options.ttl, place.oldest());
-        if let (false, Some(ttl), Some((_, segment))) = (place.armed, ttl, oldest) {
-            place.armed = true;
-            self.due.push(Reverse((segment.at.plus(ttl), id.0)));
+        if let Some(next) = place.next_expiry()
+            && place.armed.is_none_or(|armed| next < armed)
+        {
+            place.armed = Some(next);
+            self.due.push(Reverse((next, id.0)));
         }
     }
 

@@ -9,6 +9,7 @@ use smallvec::SmallVec;
 
 use super::held::Held;
 use super::lengths::{Lengths, NewLengths};
+use super::marks::Mark;
 use super::names::Names;
 
 /// A run's number; used again after the run is gone.
@@ -83,6 +84,8 @@ pub(super) struct Cold {
     pub(super) copies: BTreeMap<(u32, u32), u32>,
     /// The paths of programs that come by.
     pub(super) paths: Passers,
+    /// Where requests wrote, at places that are read only there: behind the block at (slot, offset).
+    pub(super) marks: BTreeMap<(u32, u32), Mark>,
 }
 
 /// The paths that come by a run, each with how many of its blocks it has. A program comes by once.
@@ -138,7 +141,10 @@ impl Passers {
 
 impl Cold {
     fn is_empty(&self) -> bool {
-        self.forks.is_empty() && self.copies.is_empty() && self.paths.is_empty()
+        self.forks.is_empty()
+            && self.copies.is_empty()
+            && self.paths.is_empty()
+            && self.marks.is_empty()
     }
 }
 
@@ -267,16 +273,22 @@ impl Run {
         self.held.forget(slot);
         self.names.forget(slot);
         self.claims.retain(|claim| claim.slot != slot);
-        if self.cold().is_some_and(|cold| !cold.copies.is_empty()) {
-            self.change_cold(|cold| cold.copies.retain(|&(s, _), _| s != slot));
+        let has_own = |cold: &Cold| !cold.copies.is_empty() || !cold.marks.is_empty();
+        if self.cold().is_some_and(has_own) {
+            self.change_cold(|cold| {
+                cold.copies.retain(|&(s, _), _| s != slot);
+                cold.marks.retain(|&(s, _), _| s != slot);
+            });
         }
     }
 
     pub(super) fn heap_bytes(&self) -> usize {
         let cold = self.cold.as_ref().map_or(0, |cold| {
             // A tree node has room for 11 entries and is at least half full as a rule.
-            let entries =
-                cold.forks.len() * 8 + cold.copies.len() * 12 + cold.paths.by_blocks.len() * 32;
+            let entries = cold.forks.len() * 8
+                + cold.copies.len() * 12
+                + cold.paths.by_blocks.len() * 32
+                + cold.marks.len() * size_of::<((u32, u32), Mark)>();
             size_of::<Cold>() + entries * 3 / 2
         });
         self.chain.capacity() * size_of::<u64>()

@@ -48,6 +48,8 @@ pub struct PlaceStats {
     pub tokens: u64,
     /// Its bound, if any.
     pub capacity_tokens: Option<u64>,
+    /// Positions where a request wrote, of a place that is read only there.
+    pub marks: usize,
 }
 
 /// The size of the index.

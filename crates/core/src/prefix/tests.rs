@@ -1,6 +1,7 @@
 //! The index against a naive one: a map per place from paths to what is known of them.
 //!
-//! One file an operation: `feeds` (both feeds in any order), `predictions`, `events`.
+//! One file an operation: `feeds` (both feeds in any order), `predictions`, `events`,
+//! `marks` (what can be read at breakpoints, against a naive list of where was written).
 use std::num::NonZeroU32;
 
 use super::*;
@@ -8,6 +9,7 @@ use crate::block::{Seed, hash_tokens};
 
 mod events;
 mod feeds;
+mod marks;
 mod paths;
 mod predictions;
 

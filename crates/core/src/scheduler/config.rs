@@ -3,6 +3,7 @@
 use crate::admission::{Admission, ThunderAgentConfig};
 use crate::error::Result;
 use crate::id::{GroupId, Micros};
+use crate::prefix::Matching;
 use crate::score::kv::KvConfig;
 
 /// Everything that is fixed while a scheduler lives.
@@ -85,6 +86,8 @@ pub struct GroupOptions {
     /// How long a decision of the router's own is taken as evidence of a warm cache. `None` takes
     /// what fits the worker: while it has room where its capacity is known, else [`UNKNOWN_TTL`].
     pub ttl: Option<Micros>,
+    /// How the workers' caches find what they have of a prompt.
+    pub matching: Matching,
 }
 
 impl Default for GroupOptions {
@@ -92,6 +95,7 @@ impl Default for GroupOptions {
         Self {
             block_tokens: 64,
             ttl: None,
+            matching: Matching::default(),
         }
     }
 }

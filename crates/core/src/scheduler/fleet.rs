@@ -50,17 +50,17 @@ impl Scheduler {
             capacity_tokens: options.capacity_tokens,
             place: PlaceId::default(),
         };
-        let ttl = self
-            .topology
-            .groups
-            .get(options.group.index())
+        let group = self.topology.groups.get(options.group.index());
+        let ttl = group
             .and_then(|group| group.ttl)
             .or(options.capacity_tokens.is_none().then_some(UNKNOWN_TTL));
+        let matching = group.map(|group| group.matching).unwrap_or_default();
         let prefix = &mut self.prefix;
         let id = self.topology.add_worker(worker, |id| {
             let place = PlaceOptions {
                 capacity_tokens: options.capacity_tokens,
                 ttl,
+                matching,
                 ..PlaceOptions::default()
             };
             prefix.add_place(id, 0, Tier::Device, place)

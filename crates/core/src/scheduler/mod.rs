@@ -31,8 +31,8 @@ pub use scoring::recompute;
 pub use settle::Found;
 pub use topology::{Health, Target, Topology, Worker};
 pub use turn::{
-    Completion, Ids, Outcome, Placement, Prompt, Segment, SegmentKind, Settled, Submitted, Turn,
-    TurnKind, Verdict,
+    Behind, Completion, Ids, Outcome, Placement, Prompt, Segment, SegmentKind, Settled, Submitted,
+    Turn, TurnKind, Verdict,
 };
 
 use crate::admission::Admission;

@@ -118,7 +118,7 @@ impl Scorer<'_> {
             scratch.rows.push(Candidate {
                 worker: id,
                 cost: 0.0,
-                overlap_tokens: scratch.overlap.tokens_at(worker.place),
+                overlap_tokens: self.prefix.credit(worker.place, chain, &scratch.overlap),
                 prefill_tokens: load.prefill_tokens,
                 active_tokens: load.block_tokens,
                 additional_tokens: additional(chain, scratch.shared.tokens_at(id)),

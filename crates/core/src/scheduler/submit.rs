@@ -18,7 +18,7 @@ use super::hashing::Hashing;
 use super::place::Seat;
 use super::reservation::{Reservation, Route, State};
 use super::scoring::{Wanted, first_volatile};
-use super::turn::{Prompt, Settled, Submitted, Turn, TurnKind, Verdict};
+use super::turn::{Behind, Prompt, Segment, Settled, Submitted, Turn, TurnKind, Verdict};
 
 impl Scheduler {
     /// Takes a turn in and decides between go and hold.
@@ -113,7 +113,9 @@ impl Scheduler {
                 let lengths = &mut self.scratch.lengths;
                 lengths.clear();
                 lengths.extend(segments.iter().map(|s| s.bytes));
-                hashing.text(bytes, lengths, chain)?
+                let memo = hashing.text(bytes, lengths, chain)?;
+                draw_outline(segments, chain);
+                memo
             }
         };
         Ok(Hashed { volatile, memo })
@@ -329,6 +331,24 @@ impl Scheduler {
 struct Hashed {
     volatile: Option<Volatile>,
     memo: Option<Memo>,
+}
+
+/// Says where the content blocks of a prompt of text end and where its breakpoints are.
+fn draw_outline(segments: &[Segment], chain: &mut Chain) {
+    let outline = chain.outline_mut();
+    for segment in segments {
+        outline.push_segment(segment.bytes, segment.contents);
+        if let Behind::Breakpoint(ttl) = segment.behind {
+            outline.break_here(ttl);
+        }
+    }
+    debug_assert!(outline_ends(chain), "cuts are counted as they are made");
+}
+
+/// Whether the last content block ends where the chain does.
+fn outline_ends(chain: &Chain) -> bool {
+    let blocks = u32::try_from(chain.len()).unwrap_or(u32::MAX);
+    chain.outline().contents_before(blocks).is_some()
 }
 
 /// How the turn says who it belongs to.

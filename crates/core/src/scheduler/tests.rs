@@ -6,6 +6,8 @@ use crate::continuity::Lock;
 use crate::receipt::{AdmissionNote, Ending, Reported, Trust};
 use crate::session::Phase;
 
+mod breakpoints;
+
 const A: WorkerId = WorkerId(0);
 const B: WorkerId = WorkerId(1);
 
@@ -176,11 +178,7 @@ fn a_sessions_next_turn_goes_where_its_prefix_is() {
 fn text_and_its_growth_earn_credit_block_by_block() {
     let mut bench = Bench::free();
     let text = vec![b'x'; 4_000];
-    let segment = |bytes| Segment {
-        bytes,
-        kind: SegmentKind::Plain,
-    };
-    let segments = [segment(2_000), segment(1_000), segment(1_000)];
+    let segments = [2_000, 1_000, 1_000].map(Segment::plain);
     let mut predicted = Vec::new();
     for n in 1..=3 {
         let mut turn = turn("s", &[]);
@@ -428,12 +426,12 @@ fn an_unnamed_session_is_found_by_what_it_sent_whatever_its_volatile_head() {
     let mut bench = Bench::free();
     let submit = |bench: &mut Bench, head: &str, texts: &[&str]| {
         let segment = |(n, text): (usize, &&str)| Segment {
-            bytes: text.len() as u32,
             kind: if n == 0 {
                 SegmentKind::Volatile
             } else {
                 SegmentKind::Plain
             },
+            ..Segment::plain(text.len() as u32)
         };
         let parts: Vec<&str> = [head].iter().chain(texts).copied().collect();
         let segments: Vec<_> = parts.iter().enumerate().map(segment).collect();
@@ -479,10 +477,7 @@ fn what_cannot_be_is_refused_and_occupies_nothing() {
     none.targets = &[TargetId(7)];
     assert_eq!(code(bench.submit(&none)), Err("UNKNOWN_ID"));
     let mut short = turn("s", &[]);
-    let segments = [Segment {
-        bytes: 9,
-        kind: SegmentKind::Plain,
-    }];
+    let segments = [Segment::plain(9)];
     short.prompt = Prompt::Text {
         bytes: b"short",
         segments: &segments,

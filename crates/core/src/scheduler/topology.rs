@@ -7,6 +7,7 @@ use crate::block::TokenRate;
 use crate::continuity::Fleet;
 use crate::error::{Error, Result};
 use crate::id::{GroupId, Micros, PlaceId, TargetId, WorkerId};
+use crate::prefix::Matching;
 
 use super::config::GroupOptions;
 
@@ -53,6 +54,7 @@ pub(super) struct Group {
     pub(super) workers: Vec<WorkerId>,
     pub(super) block_tokens: NonZeroU32,
     pub(super) ttl: Option<Micros>,
+    pub(super) matching: Matching,
     pub(super) rate: TokenRate,
 }
 
@@ -118,6 +120,7 @@ impl Topology {
             workers: Vec::new(),
             block_tokens,
             ttl: options.ttl,
+            matching: options.matching,
             rate: TokenRate::default(),
         });
         self.epoch += 1;

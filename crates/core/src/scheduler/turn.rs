@@ -10,6 +10,33 @@ pub struct Segment {
     pub bytes: u32,
     /// Whether it changes with each conversation.
     pub kind: SegmentKind,
+    /// How many content blocks it was sent as; none counts as one.
+    pub contents: u32,
+    /// Whether the client set a breakpoint behind it.
+    pub behind: Behind,
+}
+
+impl Segment {
+    /// A content block of the conversation without a breakpoint.
+    #[must_use]
+    pub const fn plain(bytes: u32) -> Self {
+        Self {
+            bytes,
+            kind: SegmentKind::Plain,
+            contents: 1,
+            behind: Behind::Nothing,
+        }
+    }
+}
+
+/// What the client set behind a segment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Behind {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// A breakpoint, with the lifetime that it asked for, if it did.
+    Breakpoint(Option<Micros>),
 }
 
 /// What is known of a segment beside its text.
