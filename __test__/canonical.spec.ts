@@ -309,7 +309,10 @@ test('lone surrogates become U+FFFD and keep offsets true', (t) => {
 test('breakpoints: behind a segment, inside one, on tools, system and the body', (t) => {
   const mark = { cache_control: { type: 'ephemeral' } }
   const text = (value: string, more: Json = {}) => ({ type: 'text', text: value, ...more })
-  const points = (body: Json) => dialect('/v1/messages').read(body).breakpoints
+  const points = (body: Json, path: Path = '/v1/messages') =>
+    dialect(path)
+      .read(body)
+      .breakpoints.map(({ segment }) => segment)
   const messages = [
     { role: 'user', content: [text('a'), text('b', mark)] },
     { role: 'assistant', content: 'c' },
@@ -331,7 +334,48 @@ test('breakpoints: behind a segment, inside one, on tools, system and the body',
       { role: 'system', content: [{ type: 'text', text: 'a', prompt_cache_breakpoint: {} }] },
     ],
   }
-  t.deepEqual(dialect('/v1/chat/completions').read(chat).breakpoints, [0])
+  t.deepEqual(points(chat, '/v1/chat/completions'), [0])
+})
+
+test('a marker says how long it is meant, and the first of a segment counts', (t) => {
+  const mark = (ttl?: unknown) => ({ cache_control: { type: 'ephemeral', ttl } })
+  const points = (...messages: Json[]) => dialect('/v1/messages').read({ messages }).breakpoints
+  const said = (ttl: unknown) => points({ role: 'user', content: 'a', ...mark(ttl) })
+  const plain = [{ segment: 0 }]
+  for (const [ttl, ttlSeconds] of [
+    ['5m', 300],
+    ['1h', 3600],
+    ['30s', 30],
+  ] as const) {
+    t.deepEqual(said(ttl), [{ segment: 0, ttlSeconds }])
+  }
+  for (const ttl of [undefined, null, 5, '', 'long', '1 h', '5m\n', '9999999h', '-1h', ['5m']]) {
+    t.deepEqual(said(ttl), plain, String(ttl))
+  }
+  t.deepEqual(points({ role: 'user', content: 'a', cache_control: 'ephemeral' }), plain)
+  const content = [{ type: 'text', text: 'a', ...mark('1h') }]
+  t.deepEqual(points({ role: 'user', content, ...mark('5m') }), [{ segment: 0, ttlSeconds: 3600 }])
+})
+
+test('content blocks are counted as they were sent', (t) => {
+  const result = {
+    type: 'tool_result',
+    tool_use_id: 't',
+    content: [{ type: 'text', text: 'a' }, 'b'],
+  }
+  const use = { type: 'tool_use', id: 't', name: 'n', input: {} }
+  const body = {
+    tools: [{ name: 'x' }, { name: 'y' }],
+    system: ['s', { type: 'text', text: 's' }],
+    messages: [
+      { role: 'user', content: 'a' },
+      { role: 'assistant', content: Array(11).fill(use) },
+      { role: 'user', content: [...Array(11).fill(result), 'then'] },
+      { role: 'user', content: [] },
+      'odd',
+    ],
+  }
+  t.deepEqual(dialect('/v1/messages').read(body).contents, [1, 1, 1, 1, 11, 12, 1, 1])
 })
 
 test('only billing lines are volatile', (t) => {

@@ -67,7 +67,8 @@ test('every field arrives where the layout says', (t) => {
       text: 'aé🙂b',
       ends: [1, 4, 4, 5],
       volatile: [0, 9],
-      breakpoints: [0, 3],
+      breakpoints: [{ segment: 0 }, { segment: 3, ttlSeconds: 3600 }, { segment: 9 }],
+      contents: [1, 3, 1, 100_000],
     },
   })
   t.deepEqual(decode(writer), {
@@ -81,7 +82,8 @@ test('every field arrives where the layout says', (t) => {
     toolResults: ['call_1', ''],
     state: ['response:é'],
     segments: ['a', 'é🙂', '', 'b'],
-    marks: [3, 0, 0, 2],
+    // From the lowest bit: volatile, breakpoint, further content blocks, minutes.
+    marks: [3, 2 << 2, 0, 2 + (0x3fff << 2) + (60 << 16)],
     rest: 0,
     words: 0,
   })
@@ -97,7 +99,7 @@ test('any segments come back, whatever was written before', (t) => {
     fc.property(fc.array(segment, { maxLength: 8 }), (segments) => {
       const ends: number[] = []
       for (const text of segments) ends.push((ends.at(-1) ?? 0) + text.length)
-      const prompt = { text: segments.join(''), ends, volatile: [], breakpoints: [] }
+      const prompt = { text: segments.join(''), ends, volatile: [], breakpoints: [], contents: [] }
       writer.write({ ...base, prompt })
       const read = decode(writer)
       t.deepEqual(read.segments, segments)

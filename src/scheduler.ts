@@ -369,6 +369,7 @@ export class Scheduler {
               ...facts.prompt,
               volatile: facts.volatile,
               breakpoints: facts.breakpoints,
+              contents: facts.contents,
             },
     }
   }

@@ -6,7 +6,7 @@
  * may have the role `system` anywhere and is then a message like the others.
  */
 import { Answer } from './answer.js'
-import { countOf, isMarked, isObject, listOf, textOf } from './json.js'
+import { countOf, isObject, listOf, markerOf, textOf } from './json.js'
 import { writeContent, writeTools } from './parts.js'
 import { PromptWriter } from './prompt.js'
 import { newestSeals } from './seals.js'
@@ -29,12 +29,12 @@ function read(body: Json): RequestFacts {
       w.piece('r', textOf(message.role) ?? '')
       w.rest(message, MESSAGE_FIELDS)
       writeContent(w, message.content)
-      if (isMarked(message)) w.mark()
+      w.mark(markerOf(message))
     } else w.json('o', message)
     w.end()
   }
   // On the body itself it stands for a marker on the last block.
-  if (isMarked(body)) w.markLast()
+  w.markLast(markerOf(body))
   const toolResults = answeredCalls(messages, isAnswer, resultsOf)
   return {
     ...settingsOf(body, ['max_tokens']),

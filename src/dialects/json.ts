@@ -5,7 +5,7 @@
  * cyclic, with a BigInt) go through the slow writer, which cuts at a fixed depth.
  */
 import { hash } from 'node:crypto'
-import type { Json } from './types.js'
+import type { Json, Marker } from './types.js'
 
 const MAX_COUNT = 2 ** 31
 const MAX_DEPTH = 200
@@ -62,9 +62,16 @@ function bounded(value: unknown, above: readonly unknown[]): string {
   return `{${members.join(',')}}`
 }
 
-/** Whether a cache marker stands on this block itself. */
-function isMarked(block: Json): boolean {
-  return MARKERS.some((name) => block[name] !== undefined && block[name] !== null)
+/** A number and its unit, as markers write how long they are meant. */
+const LIFETIME = /^(\d{1,6})([smh])$/
+const UNIT_SECONDS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3600 }
+
+/** The cache marker that stands on this block itself. */
+function markerOf(block: Json): Marker | undefined {
+  const marker = MARKERS.map((name) => block[name]).find((value) => value != null)
+  if (marker === undefined) return undefined
+  const ttl = isObject(marker) ? LIFETIME.exec(textOf(marker.ttl) ?? '') : null
+  return ttl === null ? {} : { ttlSeconds: Number(ttl[1]) * (UNIT_SECONDS[ttl[2] ?? ''] ?? 1) }
 }
 
 /**
@@ -96,4 +103,4 @@ function cleanList(list: readonly unknown[], depth: number): readonly unknown[] 
   return clean.some((item, i) => item !== list[i]) ? clean : list
 }
 
-export { countOf, digest, isMarked, isObject, listOf, MARKERS, stable, textOf, withoutMarkers }
+export { countOf, digest, isObject, listOf, MARKERS, markerOf, stable, textOf, withoutMarkers }

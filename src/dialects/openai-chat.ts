@@ -6,7 +6,7 @@
  * some hosted caches also key on them.
  */
 import { Answer } from './answer.js'
-import { isMarked, isObject, listOf, textOf } from './json.js'
+import { isObject, listOf, markerOf, textOf } from './json.js'
 import { writeContent, writeTools } from './parts.js'
 import { PromptWriter } from './prompt.js'
 import { newestSeals, sealsOf } from './seals.js'
@@ -56,10 +56,11 @@ function writeMessage(w: PromptWriter, message: Json): void {
   w.rest(message, MESSAGE_FIELDS)
   writeContent(w, message.content)
   for (const call of listOf(message.tool_calls)) writeCall(w, call)
-  if (isMarked(message)) w.mark()
+  w.mark(markerOf(message))
 }
 
 function writeCall(w: PromptWriter, call: unknown): void {
+  w.part()
   if (!isObject(call)) {
     w.json('o', call)
     return

@@ -7,7 +7,7 @@
  */
 import { randomUUID } from 'node:crypto'
 import { Answer } from './answer.js'
-import { countOf, digest, isMarked, isObject, listOf, stable, textOf } from './json.js'
+import { countOf, digest, isObject, listOf, markerOf, stable, textOf } from './json.js'
 import { writeContent, writeTools } from './parts.js'
 import { PromptWriter } from './prompt.js'
 import { newestSeals, sealsOf } from './seals.js'
@@ -84,7 +84,7 @@ function writeItem(w: PromptWriter, item: Json): void {
       writeContent(w, item[name])
     }
   }
-  if (isMarked(item)) w.mark()
+  w.mark(markerOf(item))
 }
 
 function isMade(item: unknown): boolean {

@@ -5,7 +5,7 @@
  * as a digest, so that canonical text has about the size of the prompt and no megabytes of base64;
  * signatures too. A part of unknown type is kept as its JSON: a miss is cheaper than a false hit.
  */
-import { digest, isMarked, isObject, stable, textOf, withoutMarkers } from './json.js'
+import { digest, isObject, markerOf, stable, textOf, withoutMarkers } from './json.js'
 import { hasRest, type PromptWriter } from './prompt.js'
 import type { Json } from './types.js'
 
@@ -97,12 +97,14 @@ function writeContent(w: PromptWriter, content: unknown, depth = MAX_DEPTH): voi
 }
 
 function writePart(w: PromptWriter, part: unknown, depth: number): void {
+  // What is nested in a tool's result is no block of the message.
+  if (depth === MAX_DEPTH) w.part()
   if (typeof part === 'string') w.text(part)
   else if (!isObject(part)) w.json('o', part)
   else {
     const writer = WRITERS.get(part.type) ?? other
     writer(w, part, depth)
-    if (isMarked(part)) w.mark()
+    w.mark(markerOf(part))
   }
 }
 
@@ -111,12 +113,9 @@ function writeTools(w: PromptWriter, kind: string, tools: unknown): void {
   if (!Array.isArray(tools) || tools.length === 0) return
   for (const tool of tools) {
     w.json(kind, isObject(tool) ? withoutMarkers(tool) : tool)
-    if (
-      isObject(tool) &&
-      (isMarked(tool) || (isObject(tool.function) && isMarked(tool.function)))
-    ) {
-      w.mark()
-    }
+    if (!isObject(tool)) continue
+    const inner = isObject(tool.function) ? markerOf(tool.function) : undefined
+    w.mark(markerOf(tool) ?? inner)
   }
   w.end()
 }

@@ -11,15 +11,18 @@
  */
 import { toUSVString } from 'node:util'
 import { MARKERS, stable } from './json.js'
-import type { CanonicalPrompt, Json } from './types.js'
+import type { Breakpoint, Json, Marker, RequestFacts } from './types.js'
 
 class PromptWriter {
   #text = ''
   readonly #ends: number[] = []
-  readonly #breakpoints: number[] = []
+  readonly #breakpoints: Breakpoint[] = []
+  readonly #contents: number[] = []
   readonly #volatile: number[] = []
-  /** Offsets of the markers of the open segment. */
-  #marks: number[] = []
+  /** The markers of the open segment, with their offsets. */
+  #marks: [offset: number, marker: Marker][] = []
+  /** Content blocks of the open segment so far. */
+  #parts = 0
 
   /** Writes a value under a kind of one or more letters. */
   piece(kind: string, value: string): void {
@@ -46,19 +49,26 @@ class PromptWriter {
     }
   }
 
-  /** A cache marker stands behind what was written last. */
-  mark(): void {
-    this.#marks.push(this.#text.length)
+  /** What is written next is a content block of its own. */
+  part(): void {
+    this.#parts += 1
+  }
+
+  /** If there is a cache marker, it stands behind what was written last. */
+  mark(marker: Marker | undefined): void {
+    if (marker !== undefined) this.#marks.push([this.#text.length, marker])
   }
 
   /** Closes the open segment. */
   end(): void {
-    for (const offset of this.#marks) {
+    for (const [offset, marker] of this.#marks) {
       const atEnd = offset === this.#text.length
-      this.#breakAfter(atEnd ? this.#ends.length : this.#ends.length - 1)
+      this.#breakAfter(atEnd ? this.#ends.length : this.#ends.length - 1, marker)
     }
     this.#marks = []
     this.#ends.push(this.#text.length)
+    this.#contents.push(Math.max(1, this.#parts))
+    this.#parts = 0
   }
 
   /** Closes the open segment, which is of no meaning to the conversation. */
@@ -67,22 +77,25 @@ class PromptWriter {
     this.end()
   }
 
-  /** A cache marker stands behind the last closed segment. */
-  markLast(): void {
-    this.#breakAfter(this.#ends.length - 1)
+  /** If there is a cache marker, it stands behind the last closed segment. */
+  markLast(marker: Marker | undefined): void {
+    if (marker !== undefined) this.#breakAfter(this.#ends.length - 1, marker)
   }
 
-  finish(): { prompt: CanonicalPrompt; breakpoints: number[]; volatile: number[] } {
+  finish(): Pick<RequestFacts, 'prompt' | 'breakpoints' | 'contents' | 'volatile'> {
     const prompt = { text: this.#text, ends: this.#ends }
-    return { prompt, breakpoints: this.#breakpoints, volatile: this.#volatile }
+    const [breakpoints, contents] = [this.#breakpoints, this.#contents]
+    return { prompt, breakpoints, contents, volatile: this.#volatile }
   }
 
   #frame(kind: string, value: string): void {
     this.#text += `${value}\u001f${kind}${value.length}\n`
   }
 
-  #breakAfter(segment: number): void {
-    if (segment >= 0 && this.#breakpoints.at(-1) !== segment) this.#breakpoints.push(segment)
+  /** The first marker of a segment counts. */
+  #breakAfter(segment: number, marker: Marker): void {
+    const last = this.#breakpoints.at(-1)?.segment ?? -1
+    if (segment > last) this.#breakpoints.push({ segment, ...marker })
   }
 }
 

@@ -19,6 +19,17 @@ interface CanonicalPrompt {
   ends: number[]
 }
 
+/** A cache marker of the client. */
+interface Marker {
+  /** How long it asks the cache to keep what is before it. Absent: it does not say. */
+  ttlSeconds?: number
+}
+
+/** A position where a hosted cache may be read or written: the end of a segment. */
+interface Breakpoint extends Marker {
+  segment: number
+}
+
 interface RequestFacts {
   /** The model asked for, as the client wrote it. */
   model?: string
@@ -37,10 +48,12 @@ interface RequestFacts {
   /** The answer will report usage without further asking. */
   usageAsked: boolean
   /**
-   * Segments at whose end a cache marker stands; ascending. A marker inside a segment counts for
+   * Where cache markers stand; ascending, each segment once. A marker inside a segment counts for
    * the segment before it: what is surely cached.
    */
-  breakpoints: number[]
+  breakpoints: Breakpoint[]
+  /** How many content blocks each segment was sent as, at least 1: hosted caches look back by these. */
+  contents: number[]
   /** Segments that differ per conversation although nothing that matters to it does. */
   volatile: number[]
   prompt: CanonicalPrompt
@@ -114,10 +127,12 @@ interface Dialect {
 }
 
 export type {
+  Breakpoint,
   CanonicalPrompt,
   Dialect,
   DialectName,
   Json,
+  Marker,
   RequestFacts,
   ResponseFacts,
   StreamReader,

@@ -33,10 +33,18 @@ export interface SegmentedText {
   /** UTF-16 offset where each segment ends. */
   readonly ends: readonly number[]
   readonly volatile: readonly number[]
-  readonly breakpoints: readonly number[]
+  readonly breakpoints: readonly { readonly segment: number; readonly ttlSeconds?: number }[]
+  /** Content blocks that each segment was sent as. */
+  readonly contents: readonly number[]
 }
 
-export const NO_TEXT: SegmentedText = { text: '', ends: [], volatile: [], breakpoints: [] }
+export const NO_TEXT: SegmentedText = {
+  text: '',
+  ends: [],
+  volatile: [],
+  breakpoints: [],
+  contents: [],
+}
 
 /** Position of each fixed field of `head`; variable parts follow at `size`. */
 const HEAD = {
@@ -54,8 +62,13 @@ const HEAD = {
   segments: 11,
   size: 12,
 } as const
+/** Flags of a segment: two bits, content blocks beyond the first, minutes of its breakpoint. */
 const VOLATILE = 1
 const BREAKPOINT = 2
+const CONTENTS_SHIFT = 2
+const MAX_CONTENTS = 0x3fff
+const MINUTES_SHIFT = 16
+const MAX_MINUTES = 0xffff
 const MAX_U32 = 0xffff_ffff
 const FIRST_BYTES = 64 * 1024
 const FIRST_WORDS = 1024
@@ -111,7 +124,9 @@ export class FrameWriter {
     for (const id of state) head[at++] = this.#append(id)
     this.#segments(prompt, at)
     for (const index of prompt.volatile) mark(head, at, index, segments, VOLATILE)
-    for (const index of prompt.breakpoints) mark(head, at, index, segments, BREAKPOINT)
+    for (const { segment, ttlSeconds } of prompt.breakpoints) {
+      mark(head, at, segment, segments, BREAKPOINT | (minutes(ttlSeconds) << MINUTES_SHIFT))
+    }
   }
 
   #segments(prompt: SegmentedText, at: number): void {
@@ -124,7 +139,7 @@ export class FrameWriter {
       const end = ends[index] ?? from
       const length = ascii ? end - from : Buffer.byteLength(text.slice(from, end))
       this.#head[at + 2 * index] = length
-      this.#head[at + 2 * index + 1] = 0
+      this.#head[at + 2 * index + 1] = further(prompt.contents[index]) << CONTENTS_SHIFT
       total += length
       from = end
     }
@@ -185,6 +200,17 @@ export function packIds(...kinds: readonly (readonly string[])[]): {
     ]),
     bytes: flat.length === 0 ? new Uint8Array(0) : new Uint8Array(Buffer.concat(flat)),
   }
+}
+
+/** Content blocks beyond the first, as far as there is room. */
+function further(contents = 1): number {
+  return Math.min(Math.max(contents - 1, 0), MAX_CONTENTS)
+}
+
+/** Whole minutes, at least one; none where no lifetime was asked for. */
+function minutes(seconds: number | undefined): number {
+  if (seconds === undefined) return 0
+  return Math.min(Math.max(Math.floor(seconds / 60), 1), MAX_MINUTES)
 }
 
 function mark(head: Uint32Array, at: number, index: number, segments: number, flag: number): void {
