@@ -7,7 +7,10 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { gunzipSync } from 'node:zlib'
 import test from 'ava'
-import { type Receipt, Scheduler, type Turn } from '../src/index.js'
+import { dialectOf, type Receipt, type RequestFacts, Scheduler, type Turn } from '../src/index.js'
+
+/** How a marker stands behind the members of its block. */
+const MARKER = ',"cache_control":{"type":"ephemeral"}'
 
 interface Capture {
   url: string
@@ -99,6 +102,115 @@ test('Claude Code: a sub-agent is a session of its own and leaves its parent in 
   t.is(receiptOf(parentNext).branch, receiptOf(parent).branch)
   parentNext.complete()
   t.is(s.status().sessions, 2)
+})
+
+/** One account of a provider whose cache is written and read at breakpoints, on a clock of ours. */
+function hosted(clock = { ms: 0 }): Scheduler {
+  return new Scheduler({
+    workers: [{ id: 'account', url: 'http://127.0.0.1:8000' }],
+    targets: {
+      'claude-opus-4-8': {
+        provider: 'anthropic',
+        workers: ['account'],
+        credential: 'pass-through',
+        // What was captured is shorter than anything that the provider caches.
+        cache: { minTokens: 0 },
+      },
+    },
+    clock: () => clock.ms,
+  })
+}
+
+function factsOf({ url, body }: Capture): RequestFacts {
+  const facts = dialectOf(url)?.read(body)
+  if (facts === undefined) throw new Error(`${url} asks for no turn`)
+  return facts
+}
+
+/** The canonical text before each breakpoint. */
+function writtenBy({ prompt, breakpoints }: RequestFacts): string[] {
+  return breakpoints.map(({ segment }) => prompt.text.slice(0, prompt.ends[segment]))
+}
+
+/** Tokens as they are estimated before any report. */
+function estimate(text: string): number {
+  return Math.round(Buffer.byteLength(text) / 4)
+}
+
+test('Claude Code, hosted: each turn reads where an earlier one wrote, and nothing beyond', async (t) => {
+  const s = hosted()
+  const written = new Map([['', -1]])
+  const read: (number | undefined)[] = []
+  for (const [i, capture] of captures('claude-code').entries()) {
+    const facts = factsOf(capture)
+    const turn = await submit(s, capture)
+    const known = [...written.keys()].filter((text) => facts.prompt.text.startsWith(text))
+    const longest = known.reduce((a, b) => (b.length > a.length ? b : a))
+    t.is(turn.predictedCachedTokens, estimate(longest))
+    const receipt = receiptOf(turn)
+    t.is(receipt.candidates[0]?.overlapTokens, turn.predictedCachedTokens)
+    turn.complete()
+    read.push(written.get(longest))
+    for (const text of writtenBy(facts)) written.set(text, i)
+  }
+  // A loop reads what its turn before wrote. One that begins reads nothing, although it begins with
+  // the same tools: nobody wrote behind them, and its first system block is its own.
+  t.deepEqual(read, [-1, 0, -1, -1, 3, 2])
+})
+
+test('Claude Code, hosted: the lifetime is what the marker asks for', async (t) => {
+  const [first, second] = captures('claude-code') as [Capture, Capture]
+  const asking = (capture: Capture, ttl: string): Capture => {
+    const text = JSON.stringify(capture.body)
+    const body = JSON.parse(text.replaceAll('"ephemeral"', `"ephemeral","ttl":"${ttl}"`))
+    return { ...capture, body }
+  }
+  for (const [ttl, minutes, isWarm] of [
+    ['5m', 4.9, true],
+    ['5m', 5, false],
+    ['1h', 59, true],
+    ['1h', 60, false],
+  ] as const) {
+    const clock = { ms: 0 }
+    const s = hosted(clock)
+    const one = await submit(s, asking(first, ttl))
+    one.complete()
+    clock.ms = minutes * 60_000
+    const two = await submit(s, asking(second, ttl))
+    t.is(two.predictedCachedTokens > 0, isWarm, `${ttl} after ${minutes} minutes`)
+    two.complete()
+  }
+})
+
+test('Claude Code, hosted: eleven calls at once are more than the next marker looks back', async (t) => {
+  const [first] = captures('claude-code') as [Capture]
+  const calls = (n: number): Capture => {
+    const ids = Array.from({ length: n }, (_, i) => `toolu_${i}`)
+    const uses = ids.map((id) => ({ type: 'tool_use', id, name: 'Read', input: {} }))
+    const results = ids.map((id, i) => ({
+      type: 'tool_result',
+      tool_use_id: id,
+      content: 'x',
+      ...(i === n - 1 && { cache_control: { type: 'ephemeral' } }),
+    }))
+    const { messages, system, ...body } = structuredClone(first.body)
+    const unmarked = JSON.parse(JSON.stringify(system).replaceAll(MARKER, ''))
+    const history = JSON.parse(JSON.stringify(messages).replaceAll(MARKER, ''))
+    const answer = { role: 'assistant', content: uses }
+    const next = [...history, answer, { role: 'user', content: results }]
+    return { ...first, body: { ...body, system: unmarked, messages: next } }
+  }
+  for (const [n, isWarm] of [
+    [9, true],
+    [11, false],
+  ] as const) {
+    const s = hosted()
+    const one = await submit(s, first)
+    one.complete()
+    const two = await submit(s, calls(n))
+    t.is(two.predictedCachedTokens > 0, isWarm, `${n} calls`)
+    two.complete()
+  }
 })
 
 test('Codex: children have their own thread and share nothing but the name of the root', async (t) => {

@@ -164,6 +164,55 @@ test('a name is looked up as alias, target, upstream model; unknown ones list wh
   })
 })
 
+/** What the core is told of the caches of each group. */
+function groupsOf(options: SchedulerOptions): unknown {
+  return JSON.parse(nativeOptions(resolve(options, { KEY: 'k' }))).groups
+}
+
+test('rules of caches: a target its own, over what is for all', (t) => {
+  const workers = ['a', 'b'].map((id) => ({ id, url: `http://${id}` }))
+  const cache = { ttlSeconds: 60, unitTokens: 128, minTokens: 1024, blockTokens: 16 }
+  const rules = { match: 'breakpoint', lookback: 7, refreshOnRead: false, automatic: true } as const
+  const targets = {
+    one: { workers: ['a'] },
+    two: { workers: ['b'], cache: { ...rules, ttlSeconds: 3600 } },
+    three: { workers: ['b'] },
+  }
+  t.deepEqual(groupsOf({ workers, cache, targets }), [
+    { blockTokens: 16, ttlMs: 60_000, minTokens: 1024, unitTokens: 128 },
+    { blockTokens: 16, ttlMs: 3_600_000, minTokens: 1024, ...rules },
+  ])
+})
+
+test('rules of caches: of Anthropic as published, unless written otherwise', (t) => {
+  const credential = env('KEY')
+  const published = { match: 'breakpoint', ttlMs: 300_000, minTokens: 4096, lookback: 20 }
+  const groups = (target: object, cache: object = {}) =>
+    groupsOf({ targets: { t: { credential, ...target } }, cache })
+  const anthropic = { provider: 'anthropic' }
+  t.deepEqual(groups(anthropic), [{ blockTokens: 64, ...published }])
+  t.deepEqual(groups({ ...anthropic, cache: { minTokens: 512 } }), [
+    { blockTokens: 64, ...published, minTokens: 512 },
+  ])
+  t.deepEqual(groups({ ...anthropic, cache: { match: 'block' } }), [
+    { blockTokens: 64, match: 'block' },
+  ])
+  t.deepEqual(groups(anthropic, { ttlSeconds: 1 }), [
+    { blockTokens: 64, ...published, ttlMs: 1000 },
+  ])
+  t.deepEqual(groups(anthropic, { match: 'block', unitTokens: 2 }), [
+    { blockTokens: 64, match: 'block', unitTokens: 2 },
+  ])
+  t.deepEqual(groups({ ...anthropic, dialect: 'openai-chat' }), [{ blockTokens: 64 }])
+  t.deepEqual(groups({ provider: 'openai' }), [{ blockTokens: 64 }])
+  const dialect = 'anthropic-messages'
+  t.deepEqual(
+    groupsOf({ workers: [worker], targets: { q: { dialect } } }),
+    [{ blockTokens: 64 }],
+    'an own engine is of no provider',
+  )
+})
+
 const url = 'http://h'
 const refusals: [title: string, options: unknown, message: RegExp][] = [
   ['no worker', {}, /^workers: needs at least one worker/],
@@ -266,6 +315,46 @@ const refusals: [title: string, options: unknown, message: RegExp][] = [
     'a zero limit',
     { workers: [worker], limits: { bodyBytes: 0 } },
     /^limits\.bodyBytes: must be a/,
+  ],
+  ...[
+    [{ match: 'mark' }, 'match: must be one of block, breakpoint, got "mark"'],
+    [
+      { lookback: -1, match: 'breakpoint' },
+      'lookback: must be a whole number from 0 to 4294967295',
+    ],
+    [{ unitTokens: 0 }, 'unitTokens: must be a whole number from 1 to'],
+    [{ minTokens: 0.5 }, 'minTokens: must be a whole number from 0 to'],
+    [{ ttlSeconds: 0 }, 'ttlSeconds: must be a number from 0.001 to'],
+    [{ automatic: 'yes', match: 'breakpoint' }, 'automatic: must be true or false, got "yes"'],
+    [{ lookback: 20 }, "lookback: needs match: 'breakpoint'"],
+    [{ refreshOnRead: true }, "refreshOnRead: needs match: 'breakpoint'"],
+    [{ unitTokens: 2, match: 'breakpoint' }, "unitTokens: needs match: 'block'"],
+    [
+      { lookBack: 1 },
+      'lookBack: unknown field, known are match, ttlSeconds, minTokens, unitTokens',
+    ],
+  ].flatMap(([cache, reason]): [string, unknown, RegExp][] => {
+    const literal = String(reason).replace(/[.']/g, '\\$&')
+    return [
+      [
+        `cache ${JSON.stringify(cache)}`,
+        { workers: [worker], cache },
+        RegExp(`^cache\\.${literal}`),
+      ],
+      [
+        `target's cache ${JSON.stringify(cache)}`,
+        { workers: [worker], targets: { q: { cache } } },
+        RegExp(`^targets\\.q\\.cache\\.${literal}`),
+      ],
+    ]
+  }),
+  [
+    'two rules for one cache',
+    {
+      workers: [worker],
+      targets: { q: { cache: { minTokens: 1 } }, p: {}, r: { cache: { minTokens: 2 } } },
+    },
+    /^targets\.r\.cache: must equal that of target "q", which has the same workers/,
   ],
   ['a fractional seed', { workers: [worker], seed: 0.5 }, /^seed: must be a whole number from 0/],
   ['a clock that is none', { workers: [worker], clock: 1 }, /^clock: must be a function, got 1/],

@@ -7,6 +7,7 @@ export {
   type AdmissionOptions,
   type AnswerFacts,
   type CacheOptions,
+  type CacheRuleOptions,
   type Candidate,
   type CostRow,
   type Credential,

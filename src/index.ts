@@ -4,6 +4,7 @@
 export {
   type AdmissionOptions,
   type CacheOptions,
+  type CacheRuleOptions,
   type Credential,
   type EnvCredential,
   env,

@@ -17,6 +17,10 @@ export interface NumberRange {
 
 /** Largest count that keeps its value as a double. */
 export const MAX_COUNT = Number.MAX_SAFE_INTEGER
+/** Largest count of the core's smaller numbers. */
+export const MAX_U32 = 0xffff_ffff
+/** Ten years: longer than any setting, short enough for whole microseconds in a double. */
+const MAX_SECONDS = 315_360_000
 
 const SHOWN_CHARS = 60
 
@@ -77,6 +81,16 @@ export function number(value: unknown, path: string, range: NumberRange): number
     const kind = whole ? 'a whole number' : 'a number'
     refuse(path, `must be ${kind} from ${range.min} to ${range.max}`, shown(value))
   }
+  return value
+}
+
+/** A time in seconds, as whole milliseconds. */
+export function milliseconds(value: unknown, path: string): number {
+  return Math.round(number(value, path, { min: 0.001, max: MAX_SECONDS, kind: 'real' }) * 1000)
+}
+
+export function flag(value: unknown, path: string): boolean {
+  if (typeof value !== 'boolean') refuse(path, 'must be true or false', shown(value))
   return value
 }
 

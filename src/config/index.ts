@@ -10,6 +10,7 @@ export { type Auth, DEFAULT_TARGET } from './target.js'
 export type {
   AdmissionOptions,
   CacheOptions,
+  CacheRuleOptions,
   Credential,
   ForwardOptions,
   HysteresisOptions,

@@ -15,7 +15,7 @@ export function nativeOptions(config: ResolvedConfig): string {
   const { cache, admission, score, limits, seed } = config.settings
   const { bodyBytes: _own, ...nativeLimits } = limits
   return JSON.stringify({
-    groups: Array.from({ length: config.groups }, () => cache),
+    groups: config.groups.map((rules) => ({ blockTokens: cache.blockTokens, ...rules })),
     workers: config.workers.map((worker) => nativeWorker(worker, worker.group)),
     targets: config.targets.map(({ name, group, ...detail }) => ({
       name,

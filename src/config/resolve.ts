@@ -8,16 +8,18 @@
  * with the path of the field and what is allowed there.
  */
 import type { HeaderMap } from '../identity/index.js'
+import { type CacheRules, groupCache } from './cache.js'
 import { callback, dictionary, type Fields, fields, list, name, refuse, shown } from './check.js'
 import { type Settings, settings } from './settings.js'
 import { type TargetDraft, targetDrafts } from './target.js'
 import type { Logger, SchedulerOptions } from './types.js'
 import { headerName, type WorkerEntry, workerEntry } from './worker.js'
 
-export type TargetEntry = Omit<TargetDraft, 'workers'> & { readonly group: number }
+export type TargetEntry = Omit<TargetDraft, 'workers' | 'cache'> & { readonly group: number }
 
 export interface ResolvedConfig {
-  readonly groups: number
+  /** How the caches of each group work. */
+  readonly groups: readonly CacheRules[]
   readonly workers: readonly (WorkerEntry & { readonly group: number })[]
   readonly targets: readonly TargetEntry[]
   readonly aliases: ReadonlyMap<string, readonly string[]>
@@ -44,18 +46,24 @@ export function resolve(
   const groupOf = groups(drafts)
   const groupOfWorker = (id: string, path: string): number =>
     groupOf.get(id) ?? refuse(path, 'every worker must serve a target', `unused ${shown(id)}`)
+  const settled = settings(given)
+  const membersOf = (group: number): TargetDraft[] =>
+    drafts.filter((draft) => groupOf.get(draft.workers[0] ?? '') === group)
+  const count = new Set(groupOf.values()).size
   return {
-    groups: new Set(groupOf.values()).size,
+    groups: Array.from({ length: count }, (_, group) =>
+      groupCache(settled.cache.rules, membersOf(group)),
+    ),
     workers: [...workers.values()].map((worker, at) => ({
       ...worker,
       group: groupOfWorker(worker.name, `workers[${at}].id`),
     })),
-    targets: drafts.map(({ workers: served, ...rest }) => ({
+    targets: drafts.map(({ workers: served, cache: _ofGroup, ...rest }) => ({
       ...rest,
       group: groupOfWorker(served[0] ?? '', `targets.${rest.name}.workers`),
     })),
     aliases: aliases(given.aliases, drafts),
-    settings: settings(given),
+    settings: settled,
     forwardHeaders: forwardHeaders(given.forward),
     ...hooks(given),
   }

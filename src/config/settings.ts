@@ -4,7 +4,17 @@
  * Shares become whole basis points here, since the core compares integers. What each number does
  * is the core's business.
  */
-import { type Fields, fields, MAX_COUNT, number, oneOf, refuse } from './check.js'
+import { type CacheRules, cacheRules, RULE_FIELDS, refuseForeign } from './cache.js'
+import {
+  type Fields,
+  fields,
+  MAX_COUNT,
+  MAX_U32,
+  milliseconds,
+  number,
+  oneOf,
+  refuse,
+} from './check.js'
 
 export interface Settings {
   readonly admission: {
@@ -17,7 +27,8 @@ export interface Settings {
     readonly holdLimitMs: number | undefined
   }
   readonly score: Readonly<Record<ScoreField, number>>
-  readonly cache: { readonly blockTokens: number; readonly ttlMs: number | undefined }
+  /** The rules are those of every group that has none of its own. */
+  readonly cache: { readonly blockTokens: number; readonly rules: CacheRules }
   readonly limits: Readonly<Record<LimitField, number>>
   readonly seed: number
 }
@@ -42,12 +53,11 @@ type LimitField = keyof typeof LIMITS
 
 const ADMISSION_FIELDS = ['policy', 'hysteresis', 'bufferTokens', 'holdLimitSeconds', 'intervalMs']
 const BASIS_POINTS = 10_000
-const MAX_U32 = 0xffff_ffff
-/** Ten years: longer than any setting, short enough for whole microseconds in a double. */
-const MAX_SECONDS = 315_360_000
 
 export function settings(given: Fields): Settings {
-  const cache = section(given.cache, 'cache', ['ttlSeconds', 'blockTokens'])
+  const cache = section(given.cache, 'cache', [...RULE_FIELDS, 'blockTokens'])
+  const rules = cacheRules(cache, 'cache')
+  refuseForeign(rules, rules.match ?? 'block', 'cache')
   const score = section(given.score, 'score', Object.keys(SCORE))
   const limits = section(given.limits, 'limits', Object.keys(LIMITS))
   return {
@@ -55,7 +65,7 @@ export function settings(given: Fields): Settings {
     score: table(SCORE, (field, fallback) => real(score, 'score', field, fallback)),
     cache: {
       blockTokens: whole(cache, 'cache', 'blockTokens', 64, [1, 65_536]),
-      ttlMs: milliseconds(cache, 'cache', 'ttlSeconds'),
+      rules,
     },
     limits: table(LIMITS, (field, fallback) =>
       whole(limits, 'limits', field, fallback, [1, MAX_U32]),
@@ -81,7 +91,10 @@ function admission(given: Fields): Settings['admission'] {
     resumeBp,
     bufferTokens: whole(given, 'admission', 'bufferTokens', 100, [0, MAX_U32]),
     intervalMs: whole(given, 'admission', 'intervalMs', 5000, [1, MAX_U32]),
-    holdLimitMs: milliseconds(given, 'admission', 'holdLimitSeconds'),
+    holdLimitMs:
+      given.holdLimitSeconds === undefined
+        ? undefined
+        : milliseconds(given.holdLimitSeconds, 'admission.holdLimitSeconds'),
   }
 }
 
@@ -112,13 +125,6 @@ function whole(
 
 function real(given: Fields, path: string, field: string, fallback: number): number {
   return number(given[field] ?? fallback, `${path}.${field}`, { min: 0, max: 1e9, kind: 'real' })
-}
-
-/** A time in seconds as milliseconds; absent when it is not given. */
-function milliseconds(given: Fields, path: string, field: string): number | undefined {
-  if (given[field] === undefined) return undefined
-  const range = { min: 0.001, max: MAX_SECONDS, kind: 'real' } as const
-  return Math.round(number(given[field], `${path}.${field}`, range) * 1000)
 }
 
 /** A share of capacity in (0, 1] as whole basis points. */

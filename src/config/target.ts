@@ -6,6 +6,7 @@
  * variables are read here and only here. Throws CONFIG; never shows a key.
  */
 import type { DialectName } from '../dialects/index.js'
+import { cacheRules, hasRules, RULE_FIELDS, type TargetCache } from './cache.js'
 import { dictionary, fields, list, name, oneOf, refuse, secretText, shown } from './check.js'
 import { ALL_DIALECTS, type Hosted, hosted } from './hosted.js'
 import type { WorkerEntry } from './worker.js'
@@ -26,12 +27,13 @@ export interface TargetDraft {
   readonly auth: Auth
   /** Never empty, no duplicates, in the order written. */
   readonly workers: readonly string[]
+  readonly cache: TargetCache
 }
 
 /** Name of the one target of the short form. */
 export const DEFAULT_TARGET = 'default'
 
-const TARGET_FIELDS = ['model', 'provider', 'workers', 'credential', 'dialect']
+const TARGET_FIELDS = ['model', 'provider', 'workers', 'credential', 'dialect', 'cache']
 
 /**
  * All targets. `workers` holds the declared ones and is extended by the hosted ones that targets
@@ -51,11 +53,12 @@ export function targetDrafts(
       given.provider === undefined ? undefined : name(given.provider, `${path}.provider`)
     const known = hosted(provider)
     const auth = authOf(given.credential, `${path}.credential`, known, environment)
+    const dialects = dialectsOf(given.dialect, `${path}.dialect`) ?? known.dialects
     return {
       name: name(key, path),
       model: given.model === undefined ? key : name(given.model, `${path}.model`),
       ...(provider === undefined ? {} : { provider }),
-      dialects: dialectsOf(given.dialect, `${path}.dialect`) ?? known.dialects,
+      dialects,
       auth,
       workers:
         given.workers !== undefined
@@ -63,6 +66,7 @@ export function targetDrafts(
           : known.url === undefined
             ? all(declared, path)
             : [addHosted(key, known.url, auth, workers)],
+      cache: cacheOf(given.cache, `${path}.cache`, dialects, known),
     }
   })
   if (drafts.length === 0) refuse('targets', 'needs at least one target')
@@ -76,6 +80,21 @@ function passThrough(declared: readonly string[]): TargetDraft {
     dialects: ALL_DIALECTS,
     auth: { kind: 'none' },
     workers: declared,
+    cache: {},
+  }
+}
+
+function cacheOf(
+  value: unknown,
+  path: string,
+  dialects: readonly DialectName[],
+  known: Hosted,
+): TargetCache {
+  const written = value === undefined ? {} : cacheRules(fields(value, path, RULE_FIELDS), path)
+  const isItsOwn = dialects.some((dialect) => known.dialects.includes(dialect))
+  return {
+    ...(hasRules(written) && { written }),
+    ...(isItsOwn && known.cache !== undefined && { published: known.cache }),
   }
 }
 

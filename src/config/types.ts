@@ -39,6 +39,40 @@ export interface TargetOptions {
   credential?: Credential
   /** Wire APIs it speaks. Default: the provider's; for own engines all of them. */
   dialect?: DialectName | DialectName[]
+  /**
+   * How the cache behind it works, over what `cache` says for all. Targets that have the same workers
+   * have the same cache. Default: what is published of the provider `anthropic`, else `cache`.
+   */
+  cache?: CacheRuleOptions
+}
+
+/** How a cache finds what it has of a prompt, and how long it has it. */
+export interface CacheRuleOptions {
+  /**
+   * `block` (default): it has the longest common head of what was sent before. `breakpoint`: it is
+   * written where a request has cache markers (`cache_control`, `prompt_cache_breakpoint`), and a
+   * later one reads only there; requests that only begin alike share nothing.
+   */
+  match?: 'block' | 'breakpoint'
+  /**
+   * How long a prefix is believed to stay cached without being used; for `breakpoint` where the
+   * marker says no lifetime (`ttl`) of its own. Absent: 300, but with `block` as long as the worker
+   * has room where `capacityTokens` is known.
+   */
+  ttlSeconds?: number
+  /** A shorter prefix is not cached. Default 0. */
+  minTokens?: number
+  /** `block` only: what is cached is a multiple of so many tokens. Default 1. */
+  unitTokens?: number
+  /**
+   * `breakpoint` only: a marker reads what was written at most so many content blocks before it.
+   * Absent: anything before it.
+   */
+  lookback?: number
+  /** `breakpoint` only: a read starts the lifetime again. Default true. */
+  refreshOnRead?: boolean
+  /** `breakpoint` only: the provider puts a marker at the end of each request. Default false. */
+  automatic?: boolean
 }
 
 /** Pressure bands as shares of a worker's capacity, each in (0, 1], target <= resume <= pause. */
@@ -76,12 +110,8 @@ export interface ScoreOptions {
   temperature?: number
 }
 
-export interface CacheOptions {
-  /**
-   * How long a prefix is believed to stay cached without being used. Absent: as long as the worker
-   * has room where `capacityTokens` is known, 300 elsewhere.
-   */
-  ttlSeconds?: number
+/** The rules of every target that has none of its own, and the size of a block. */
+export interface CacheOptions extends CacheRuleOptions {
   /** Tokens in a block. Default 64. */
   blockTokens?: number
 }
