@@ -112,6 +112,7 @@ impl<'a> Both<'a> {
                 ttl: scene.ttl.map(Micros),
                 domain,
                 block_tokens: strict.then_some(BLOCK.get()),
+                ..PlaceOptions::default()
             };
             let mut naive = NaivePlace::new(world, domain, words);
             (naive.capacity, naive.ttl) = (scene.capacity, scene.ttl);
