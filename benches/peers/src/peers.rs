@@ -8,17 +8,30 @@
 //! form that it can compute itself and finds nothing when engines name their blocks otherwise, as
 //! they do here and in the field.
 mod crtc;
+mod hasher;
 mod ours;
 mod radix;
 mod smg;
+mod upkeep;
 
-pub(crate) use ours::{OURS, SessionHasher};
+pub(crate) use hasher::SessionHasher;
+pub(crate) use ours::OURS;
 
 use crate::measure::CpuClock;
+
+/// Which session: the one that began it all, or a sub-agent of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SessionName {
+    /// Sessions that sprang from the same one.
+    pub(crate) family: u32,
+    /// Zero for the first.
+    pub(crate) member: u32,
+}
 
 /// One prompt: per block, root first.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Prompt<'a> {
+    pub(crate) session: SessionName,
     /// What the trace calls the content.
     pub(crate) contents: &'a [u64],
     /// Hash of the content.
@@ -27,23 +40,15 @@ pub(crate) struct Prompt<'a> {
     pub(crate) chains: &'a [u64],
 }
 
-/// A block in both of its names.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Named {
-    /// The engine's.
-    pub(crate) name: u64,
-    /// The chain hash.
-    pub(crate) chain: u64,
-}
-
 /// Blocks that an engine has stored, one below the other.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stretch<'a> {
-    /// The block above the first; absent at the root.
-    pub(crate) parent: Option<Named>,
+    /// The name of the block above the first; absent at the root.
+    pub(crate) parent: Option<u64>,
+    /// What the engine calls them.
     pub(crate) names: &'a [u64],
+    /// Hashes of their contents.
     pub(crate) locals: &'a [u64],
-    pub(crate) chains: &'a [u64],
 }
 
 /// A prefix index under measurement. Workers are numbered from 0.
@@ -52,6 +57,9 @@ pub(crate) trait Index {
 
     /// Takes the next prompt to look up. Not timed.
     fn ready_find(&mut self, prompt: &Prompt<'_>);
+
+    /// Makes the prompt at hand ready once more. Not timed.
+    fn ready_again(&mut self) {}
 
     /// Looks up the prompt that was made ready, once.
     fn find(&mut self);
@@ -66,7 +74,7 @@ pub(crate) trait Index {
     fn ready_store(&mut self, worker: usize, stored: &Stretch<'_>);
 
     /// Queues an engine's event. Not timed.
-    fn ready_remove(&mut self, worker: usize, blocks: &[Named]);
+    fn ready_remove(&mut self, worker: usize, names: &[u64]);
 
     /// Queues the end of everything that `worker` has. Not timed.
     fn ready_clear(&mut self, worker: usize);
@@ -99,6 +107,18 @@ pub(crate) const SMG: &str = "smg";
 pub(crate) const RADIX: &str = "dynamo-radix";
 pub(crate) const CRTC: &str = "dynamo-crtc";
 pub(crate) const DYNAMO: &str = "dynamo";
+
+/// Our index and sessions on top, under our name.
+pub(crate) const WITH_SESSIONS: System = System {
+    name: OURS,
+    create: |workers| Box::new(upkeep::Upkeep::new(workers)),
+};
+
+/// The same without sessions, where it is what the other is held against.
+pub(crate) const ALONE: System = System {
+    name: "warmpath-alone",
+    create: |workers| Box::new(ours::Ours::new(workers)),
+};
 
 /// All of them, ours last.
 pub(crate) const ALL: [System; 4] = [

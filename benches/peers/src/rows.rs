@@ -12,7 +12,7 @@ mod memory;
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 
-use crate::peers::SMG;
+use crate::peers::{ALONE, SMG};
 use crate::report::{Goal, Row, Table};
 use crate::workload::{File, Naming, Route, Shape, mooncake, sessions};
 
@@ -103,7 +103,7 @@ pub(crate) struct Scenario {
 }
 
 /// All of them, in the order of the table.
-pub(crate) static ALL: [Scenario; 9] = [
+pub(crate) static ALL: [Scenario; 10] = [
     Scenario {
         name: "hot",
         rows: &hot::ROWS,
@@ -174,6 +174,16 @@ pub(crate) static ALL: [Scenario; 9] = [
             Row::best("store.as-a-router.10m", "ns/block", Goal::None),
         ],
         run: life::ten_million,
+    },
+    Scenario {
+        name: "upkeep",
+        rows: &[Row::only(
+            "sessions.upkeep",
+            "ns/block",
+            ALONE.name,
+            Goal::Ratio(1.5),
+        )],
+        run: life::upkeep,
     },
     Scenario {
         name: "memory",

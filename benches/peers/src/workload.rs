@@ -16,7 +16,7 @@ use std::ops::Range;
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use crate::peers::{Named, Prompt, Stretch};
+use crate::peers::{Prompt, SessionName, Stretch};
 
 /// Blocks in one event: a prompt is computed in chunks, and each chunk is an event.
 pub(crate) const EVENT_BLOCKS: usize = 128;
@@ -119,7 +119,7 @@ pub(crate) struct HeldBlock {
     pub(crate) worker: usize,
     /// The turn that used it last; blocks of one turn come deepest first.
     pub(crate) turn: usize,
-    pub(crate) block: Named,
+    pub(crate) name: u64,
 }
 
 /// Turns in the order of time.
@@ -240,10 +240,7 @@ impl<'a> Workload<'a> {
                     held.push(HeldBlock {
                         worker: turn.worker,
                         turn: at,
-                        block: Named {
-                            name: self.names[node],
-                            chain: self.chains[node],
-                        },
+                        name: self.names[node],
                     });
                 }
             }
@@ -260,6 +257,7 @@ pub(crate) struct Path {
     locals: Vec<u64>,
     chains: Vec<u64>,
     names: Vec<u64>,
+    session: SessionName,
     prompt: usize,
     known: usize,
 }
@@ -277,7 +275,14 @@ impl Path {
         gather(&workload.chains, &mut self.chains);
         gather(&workload.names, &mut self.names);
         let file = &workload.files[workload.copies[turn.copy as usize].file];
-        self.prompt = file.turns[turn.turn as usize].prompt;
+        let FileTurn {
+            session, prompt, ..
+        } = file.turns[turn.turn as usize];
+        self.session = SessionName {
+            family: turn.copy,
+            member: session,
+        };
+        self.prompt = prompt;
         self.known = turn.known;
     }
 
@@ -302,6 +307,7 @@ impl Path {
 
     pub(crate) fn prompt(&self) -> Prompt<'_> {
         Prompt {
+            session: self.session,
             contents: &self.contents[..self.prompt],
             locals: &self.locals[..self.prompt],
             chains: &self.chains[..self.prompt],
@@ -319,13 +325,9 @@ impl Path {
         starts.map(move |from| {
             let range = from..self.names.len().min(from + size);
             Stretch {
-                parent: from.checked_sub(1).map(|above| Named {
-                    name: self.names[above],
-                    chain: self.chains[above],
-                }),
+                parent: from.checked_sub(1).map(|above| self.names[above]),
                 names: &self.names[range.clone()],
-                locals: &self.locals[range.clone()],
-                chains: &self.chains[range],
+                locals: &self.locals[range],
             }
         })
     }
@@ -380,7 +382,7 @@ mod tests {
         path.fill(&workload, &workload.turns[2]);
         let events: Vec<_> = path.events(128).collect();
         assert_eq!((events.len(), path.new_blocks()), (1, 1));
-        assert_eq!(events[0].parent.map(|p| p.chain), Some(path.chains[2]));
+        assert_eq!(events[0].parent, Some(path.names[2]));
         assert_eq!(events[0].names, [mix(path.chains[3])]);
         path.fill(&workload, &workload.turns[0]);
         assert_eq!(path.prompt().locals.len(), 2);
@@ -404,8 +406,8 @@ mod tests {
         let files = [file()];
         let workload = Workload::new(&files, &shape(1, 1));
         let held = workload.by_age();
-        let order: Vec<u64> = held.iter().map(|held| held.block.chain).collect();
-        let [one, two, three, nine, four] = workload.chains[..] else {
+        let order: Vec<u64> = held.iter().map(|held| held.name).collect();
+        let [one, two, three, nine, four] = workload.names[..] else {
             panic!("five blocks")
         };
         assert_eq!(order, [nine, four, three, two, one]);

@@ -12,7 +12,7 @@ use dynamo_kv_router::indexer::{SyncIndexer, WorkerTask};
 use dynamo_kv_router::protocols::{LocalBlockHash, OverlapScores, RouterEvent};
 use tokio::sync::oneshot;
 
-use super::{CRTC, Index, Named, Prompt, Stretch, radix};
+use super::{CRTC, Index, Prompt, Stretch, radix};
 use crate::measure::CpuClock;
 
 pub(super) struct Crtc {
@@ -75,8 +75,8 @@ impl Index for Crtc {
         self.queue.push(radix::stored(worker, event));
     }
 
-    fn ready_remove(&mut self, worker: usize, blocks: &[Named]) {
-        self.queue.push(radix::removed(worker, blocks));
+    fn ready_remove(&mut self, worker: usize, names: &[u64]) {
+        self.queue.push(radix::removed(worker, names));
     }
 
     fn ready_clear(&mut self, worker: usize) {

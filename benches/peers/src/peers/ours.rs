@@ -5,11 +5,11 @@
 use std::num::NonZeroU32;
 
 use parking_lot::Mutex;
-use warmpath_core::block::{Chain, Seed, hash_content, hash_tokens};
-use warmpath_core::prefix::{Overlap, PlaceOptions, PrefixIndex, StoredBlock, Tier};
+use warmpath_core::block::{Chain, Seed, hash_content};
+use warmpath_core::prefix::{Overlap, PlaceOptions, PrefixIndex, StoredBlock, StoredBlocks, Tier};
 use warmpath_core::{Micros, PlaceId, WorkerId};
 
-use super::{Index, Named, Prompt, Stretch};
+use super::{Index, Prompt, Stretch};
 
 pub(crate) const OURS: &str = "warmpath";
 
@@ -24,13 +24,13 @@ enum Event {
 }
 
 pub(super) struct Ours {
-    index: Mutex<PrefixIndex>,
-    places: Vec<PlaceId>,
-    chain: Chain,
+    pub(super) index: Mutex<PrefixIndex>,
+    pub(super) places: Vec<PlaceId>,
+    pub(super) chain: Chain,
     overlap: Overlap,
     queue: Vec<Event>,
     blocks: Vec<StoredBlock>,
-    now: Micros,
+    pub(super) now: Micros,
 }
 
 impl Ours {
@@ -71,9 +71,8 @@ impl Index for Ours {
 
     fn answer(&mut self) -> u64 {
         let steps = self.overlap.steps();
-        steps
-            .map(|step| u64::from(step.blocks) * step.places().count() as u64)
-            .sum()
+        let credited = steps.map(|step| u64::from(step.blocks) * step.count() as u64);
+        credited.sum()
     }
 
     fn predict(&mut self, worker: usize) {
@@ -82,20 +81,16 @@ impl Index for Ours {
     }
 
     fn ready_store(&mut self, worker: usize, stored: &Stretch<'_>) {
-        let blocks = stored.chains.iter().map(|&hash| StoredBlock {
-            hash,
-            tokens: BLOCK_TOKENS.get(),
-        });
+        let pairs = stored.names.iter().zip(stored.locals);
+        let blocks = pairs.map(|(&name, &local)| StoredBlock { name, local });
         self.blocks.extend(blocks);
-        let parent = stored.parent.map(|parent| parent.chain);
-        let event = Event::Store(self.places[worker], parent, stored.chains.len());
+        let event = Event::Store(self.places[worker], stored.parent, stored.names.len());
         self.queue.push(event);
     }
 
-    fn ready_remove(&mut self, worker: usize, blocks: &[Named]) {
-        let names = blocks.iter().map(|block| block.chain);
-        self.queue
-            .push(Event::Remove(self.places[worker], names.collect()));
+    fn ready_remove(&mut self, worker: usize, names: &[u64]) {
+        let event = Event::Remove(self.places[worker], names.to_vec());
+        self.queue.push(event);
     }
 
     fn ready_clear(&mut self, worker: usize) {
@@ -109,7 +104,12 @@ impl Index for Ours {
             match event {
                 Event::Store(place, parent, count) => {
                     let (blocks, after) = rest.split_at(count);
-                    index.store(place, parent, blocks);
+                    let stored = StoredBlocks {
+                        parent,
+                        block_tokens: BLOCK_TOKENS.get(),
+                        blocks,
+                    };
+                    index.store(place, &stored);
                     rest = after;
                 }
                 Event::Remove(place, names) => {
@@ -127,35 +127,5 @@ impl Index for Ours {
         self.overlap = Overlap::new();
         self.queue = Vec::new();
         self.blocks = Vec::new();
-    }
-}
-
-/// Hashes the turns of one session.
-pub(crate) struct SessionHasher {
-    block_tokens: NonZeroU32,
-    chain: Chain,
-}
-
-impl SessionHasher {
-    pub(crate) fn new(block_tokens: NonZeroU32) -> Self {
-        Self {
-            block_tokens,
-            chain: Chain::new(),
-        }
-    }
-
-    /// Forgets the session; its first prompt is `ids`, or none so far.
-    pub(crate) fn begin(&mut self, ids: &[u32]) {
-        self.next(ids);
-    }
-
-    /// Hashes the session's next prompt. The core keeps no chain of a session yet, so all of it.
-    pub(crate) fn next(&mut self, ids: &[u32]) {
-        hash_tokens(ids, self.block_tokens, Seed::default(), &mut self.chain);
-    }
-
-    /// The last chain hash of the prompt at hand; zero without a block.
-    pub(crate) fn last(&self) -> u64 {
-        self.chain.hashes().last().copied().unwrap_or(0)
     }
 }

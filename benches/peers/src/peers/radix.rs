@@ -5,7 +5,7 @@ use dynamo_kv_router::protocols::{
     KvCacheStoredBlockData, LocalBlockHash, OverlapScores, RouterEvent,
 };
 
-use super::{Index, Named, Prompt, RADIX, Stretch};
+use super::{Index, Prompt, RADIX, Stretch};
 
 pub(super) fn locals(prompt: &Prompt<'_>) -> Vec<LocalBlockHash> {
     let locals = prompt.locals.iter().map(|&local| LocalBlockHash(local));
@@ -27,7 +27,7 @@ pub(super) fn stored(worker: usize, stored: &Stretch<'_>) -> RouterEvent {
         tokens_hash: LocalBlockHash(local),
         mm_extra_info: None,
     });
-    let parent = stored.parent.map(|p| ExternalSequenceBlockHash(p.name));
+    let parent = stored.parent.map(ExternalSequenceBlockHash);
     let data = KvCacheStoreData {
         parent_hash: parent,
         start_position: None,
@@ -36,8 +36,8 @@ pub(super) fn stored(worker: usize, stored: &Stretch<'_>) -> RouterEvent {
     event(worker, KvCacheEventData::Stored(data))
 }
 
-pub(super) fn removed(worker: usize, blocks: &[Named]) -> RouterEvent {
-    let names = blocks.iter().map(|b| ExternalSequenceBlockHash(b.name));
+pub(super) fn removed(worker: usize, names: &[u64]) -> RouterEvent {
+    let names = names.iter().map(|&name| ExternalSequenceBlockHash(name));
     let data = KvCacheRemoveData {
         block_hashes: names.collect(),
     };
@@ -60,6 +60,8 @@ fn event(worker: usize, data: KvCacheEventData) -> RouterEvent {
 pub(super) struct Radix {
     tree: RadixTree,
     prompt: Vec<LocalBlockHash>,
+    /// Each look-up takes its prompt for good.
+    taken: Vec<LocalBlockHash>,
     scores: OverlapScores,
     queue: Vec<RouterEvent>,
 }
@@ -69,6 +71,7 @@ impl Radix {
         Self {
             tree: RadixTree::new(),
             prompt: Vec::new(),
+            taken: Vec::new(),
             scores: OverlapScores::new(),
             queue: Vec::new(),
         }
@@ -82,10 +85,15 @@ impl Index for Radix {
 
     fn ready_find(&mut self, prompt: &Prompt<'_>) {
         self.prompt = locals(prompt);
+        self.taken = self.prompt.clone();
+    }
+
+    fn ready_again(&mut self) {
+        self.taken = self.prompt.clone();
     }
 
     fn find(&mut self) {
-        let prompt = std::mem::take(&mut self.prompt);
+        let prompt = std::mem::take(&mut self.taken);
         self.scores = self.tree.find_matches(prompt, false);
     }
 
@@ -97,8 +105,8 @@ impl Index for Radix {
         self.queue.push(stored(worker, event));
     }
 
-    fn ready_remove(&mut self, worker: usize, blocks: &[Named]) {
-        self.queue.push(removed(worker, blocks));
+    fn ready_remove(&mut self, worker: usize, names: &[u64]) {
+        self.queue.push(removed(worker, names));
     }
 
     fn ready_clear(&mut self, worker: usize) {
@@ -116,6 +124,7 @@ impl Index for Radix {
 
     fn rest(&mut self) {
         self.prompt = Vec::new();
+        self.taken = Vec::new();
         self.queue = Vec::new();
     }
 }

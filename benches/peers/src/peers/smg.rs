@@ -1,10 +1,13 @@
 //! SMG's `kv-index`: `ChainIndex`, one block map a worker.
 //!
-//! Look-ups use the form that allocates nothing and write a slice that is there already: the fastest
+//! Look-ups use the form that allocates nothing and write an array that is there already: the fastest
 //! that it has.
 use kv_index::{ChainBlockMap, ChainIndex, ContentHash, SequenceHash, StoredBlock};
 
-use super::{Index, Named, Prompt, SMG, Stretch};
+use super::{Index, Prompt, SMG, Stretch};
+
+/// In any scenario.
+const MOST_WORKERS: usize = 64;
 
 enum Event {
     Store(u32, Option<SequenceHash>, Vec<StoredBlock>),
@@ -20,12 +23,16 @@ pub(super) struct Smg {
     workers: Vec<u32>,
     prompt: Vec<ContentHash>,
     /// By its worker id; cleared outside the timer.
-    scores: Vec<u32>,
+    scores: Box<[u32; MOST_WORKERS]>,
     queue: Vec<Event>,
 }
 
 impl Smg {
     pub(super) fn new(workers: usize) -> Self {
+        assert!(
+            workers <= MOST_WORKERS,
+            "answers have room for fewer workers"
+        );
         let index = ChainIndex::with_max_workers(workers);
         let intern = |w| {
             let id = index.intern_worker(&format!("http://worker-{w}"));
@@ -35,7 +42,7 @@ impl Smg {
         let maps = workers.iter().map(|_| ChainBlockMap::new()).collect();
         Self {
             index,
-            scores: vec![0; workers.len()],
+            scores: Box::new([0; MOST_WORKERS]),
             maps,
             workers,
             prompt: Vec::new(),
@@ -57,14 +64,10 @@ impl Index for Smg {
     }
 
     fn find(&mut self) {
-        let scores = &mut self.scores[..];
-        // A store into a slice leaves the peer's compare loop its registers. A list that may grow,
+        let scores = &mut self.scores;
+        // A store into an array leaves the peer's compare loop its registers. A list that may grow,
         // or the map that `find_matches` returns, makes the loop two to three times as slow.
-        let report = |worker: u32, score| {
-            if let Some(slot) = scores.get_mut(worker as usize) {
-                *slot = score;
-            }
-        };
+        let report = |worker: u32, score| scores[worker as usize % MOST_WORKERS] = score;
         self.index
             .score_into(&self.prompt, |content| content.0, false, report);
     }
@@ -79,13 +82,13 @@ impl Index for Smg {
             seq_hash: SequenceHash(name),
             content_hash: ContentHash(local),
         });
-        let parent = stored.parent.map(|parent| SequenceHash(parent.name));
+        let parent = stored.parent.map(SequenceHash);
         let event = Event::Store(self.workers[worker], parent, blocks.collect());
         self.queue.push(event);
     }
 
-    fn ready_remove(&mut self, worker: usize, blocks: &[Named]) {
-        let names = blocks.iter().map(|block| SequenceHash(block.name));
+    fn ready_remove(&mut self, worker: usize, names: &[u64]) {
+        let names = names.iter().map(|&name| SequenceHash(name));
         self.queue
             .push(Event::Remove(self.workers[worker], names.collect()));
     }

@@ -67,7 +67,7 @@ fn find(index: &mut dyn Index, path: &Path, repeats: usize) -> f64 {
     index.find();
     for _ in 0..repeats {
         index.answer();
-        index.ready_find(&path.prompt());
+        index.ready_again();
         let begun = ticks();
         index.find();
         let found = ticks();

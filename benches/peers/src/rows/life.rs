@@ -12,7 +12,7 @@ use std::num::NonZeroUsize;
 
 use super::{Context, Obstacle};
 use crate::measure::{Preemption, Samples, nanos, ticks};
-use crate::peers::{self, CRTC, Index, Named, System};
+use crate::peers::{self, CRTC, Index, System};
 use crate::report::Table;
 use crate::workload::{EVENT_BLOCKS, HeldBlock, Path, Route, Shape, Workload, mix};
 
@@ -92,6 +92,16 @@ pub(super) fn mooncake(context: &Context, table: &mut Table) -> Result<(), Obsta
         table.put("store.mooncake", system.name, day.nanos_a_block);
         let end = life.end(&held, context.many(PUNCTURES), table);
         table.put("remove.middle.mooncake", system.name, end.puncture);
+    });
+    Ok(())
+}
+
+/// What sessions cost on top of the store: the same day, with and without them.
+pub(super) fn upkeep(context: &Context, table: &mut Table) -> Result<(), Obstacle> {
+    let workload = Workload::new(context.sessions()?, &context.shape(SESSIONS_BLOCKS, 8));
+    each_round(context, &[peers::ALONE, peers::WITH_SESSIONS], |system| {
+        let day = Life::new(&workload, system, "upkeep").replay(table);
+        table.put("sessions.upkeep", system.name, day.nanos_a_block);
     });
     Ok(())
 }
@@ -273,18 +283,18 @@ impl<'a> Life<'a> {
         let step = NonZeroUsize::new(blocks.len() / count.max(1)).unwrap_or(NonZeroUsize::MIN);
         let mut chosen: Vec<HeldBlock> = blocks.iter().step_by(step.get()).copied().collect();
         // In an order that has nothing to do with where they are.
-        chosen.sort_by_key(|block| mix(block.block.chain));
+        chosen.sort_by_key(|block| mix(block.name));
         let events: Vec<&[HeldBlock]> = chosen.chunks(1).collect();
         self.remove_all(&events) / events.len() as f64
     }
 
     fn remove_all(&mut self, events: &[&[HeldBlock]]) -> f64 {
-        let (mut spent, mut names) = (0.0, Vec::<Named>::new());
+        let (mut spent, mut names) = (0.0, Vec::new());
         let clock = self.index.clock();
         for slice in events.chunks(SLICE) {
             for event in slice {
                 names.clear();
-                names.extend(event.iter().map(|block| block.block));
+                names.extend(event.iter().map(|block| block.name));
                 self.index.ready_remove(event[0].worker, &names);
             }
             let index = &mut self.index;

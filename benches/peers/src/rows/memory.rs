@@ -57,7 +57,8 @@ const FLEETS: [Fleet; 3] = [
     },
 ];
 const SINGLE_EVENT_BLOCKS: usize = 400_000;
-const ONE_BLOCK_COUNT: usize = 400_000;
+/// SMG panics where a block has more than some 390,000 children.
+const ONE_BLOCK_COUNT: usize = 200_000;
 
 pub(super) fn run(context: &Context, table: &mut Table) -> Result<(), Obstacle> {
     for fleet in &FLEETS {
