@@ -44,7 +44,8 @@ const ROOMS: Record<string, readonly string[]> = {
 
 /** Crates and the crates of the workspace that each may depend on. */
 const CRATES: Record<string, readonly string[]> = {
-  core: [],
+  xxh3: [],
+  core: ['xxh3'],
   sim: ['core', 'trace'],
   trace: ['core'],
   node: ['core', 'sim', 'trace'],
