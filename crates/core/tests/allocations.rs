@@ -10,7 +10,10 @@ use std::num::NonZeroU32;
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use warmpath_core::block::{Chain, Seed, hash_tokens};
 use warmpath_core::load::{Begun, LoadLedger, Shared};
-use warmpath_core::prefix::{Coverage, Overlap, PlaceOptions, PrefixIndex, Tier};
+use warmpath_core::prefix::{
+    BreakpointRules, Coverage, Implicit, Matching, Overlap, PlaceOptions, PrefixIndex, Refresh,
+    Tier,
+};
 use warmpath_core::score::TieBreaker;
 use warmpath_core::score::kv::{KvConfig, KvCost, KvRow, KvTurn, Prefill, Role};
 use warmpath_core::{Micros, PlaceId, ReservationId, WorkerId};
@@ -28,6 +31,28 @@ fn prompt(session: u32) -> Vec<u32> {
     ids
 }
 
+/// Every other cache is read at breakpoints, of which its provider sets one a prompt.
+fn matching(worker: u32) -> Matching {
+    match worker % 2 {
+        0 => Matching::default(),
+        _ => Matching::Breakpoint(BreakpointRules {
+            lookback: None,
+            min_tokens: 1_024,
+            ttl: Micros::from_secs(300),
+            refresh: Refresh::OnRead,
+            implicit: Implicit::AtEnd,
+        }),
+    }
+}
+
+/// What the next cache can give to a session: the system prompt, where heads are enough.
+fn other(session: usize) -> u32 {
+    match session % 2 {
+        0 => 0,
+        _ => 20 * 64,
+    }
+}
+
 struct Fleet {
     index: PrefixIndex,
     ledger: LoadLedger,
@@ -42,7 +67,10 @@ impl Fleet {
         let mut chain = Chain::new();
         for w in 0..WORKERS {
             let worker = WorkerId(w);
-            let options = PlaceOptions::default();
+            let options = PlaceOptions {
+                matching: matching(w),
+                ..PlaceOptions::default()
+            };
             let place = fleet.index.add_place(worker, 0, Tier::Device, options);
             hash_tokens(&prompt(w), BLOCK, Seed::default(), &mut chain);
             fleet.index.predict(Micros(0), place.expect("new"), &chain);
@@ -82,10 +110,15 @@ impl Reader {
         };
         let cost = KvCost::new(KvConfig::default(), turn, 0.0);
         let row = |w: u32| KvRow {
-            device: f64::from(self.overlap.blocks_at(PlaceId(w))),
+            device: f64::from(self.credit(fleet, w)) / f64::from(BLOCK.get()),
             ..KvRow::default()
         };
         ties.cheapest((0..WORKERS).map(|w| cost.of(&row(w), 0.0)))
+    }
+
+    fn credit(&self, fleet: &Fleet, worker: u32) -> u32 {
+        let place = PlaceId(worker);
+        fleet.index.credit(place, &self.chain, &self.overlap)
     }
 }
 
@@ -94,13 +127,20 @@ fn main() {
     let prompts: Vec<_> = (0..WORKERS).map(prompt).collect();
     let mut reader = Reader::default();
     let mut ties = TieBreaker::new(1);
-    assert_eq!(reader.decide(&fleet, &prompts[0], &mut ties), Some(0));
+    for session in [0, 1] {
+        let chosen = reader.decide(&fleet, &prompts[session], &mut ties);
+        assert_eq!(chosen, Some(session));
+    }
     let region = Region::new(GLOBAL);
     for round in 0..1_000 {
         let session = round % prompts.len();
         let chosen = reader.decide(&fleet, &prompts[session], &mut ties);
         assert_eq!(chosen, Some(session));
-        assert_eq!(reader.overlap.blocks_at(PlaceId(session as u32)), 120);
+        assert_eq!(reader.credit(&fleet, session as u32), 120 * 64);
+        assert_eq!(
+            reader.credit(&fleet, (session as u32 + 1) % WORKERS),
+            other(session)
+        );
         assert_eq!(reader.shared.additional_at(WorkerId(session as u32)), 0);
     }
     let seen = region.change();

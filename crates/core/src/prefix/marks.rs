@@ -9,14 +9,14 @@
 //!
 //! A mark belongs to a block that its place holds and leaves with it, or at its own time, which is
 //! looked at when it comes up: O(log marks) a mark written, read or expired. What a prompt can read
-//! costs O(runs on its way + marks in them).
+//! costs O(runs on its way), and in each its own breakpoints × log marks.
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::forest::Stretch;
 use super::held::Span;
 use super::ledger::Ledger;
-use super::matching::{BreakpointRules, Reader, Refresh};
+use super::matching::{BreakpointRules, Reach, Reader, Refresh};
 use super::run::{Address, Run, RunId};
 use super::{Correction, Coverage, Overlap, PrefixIndex};
 use crate::block::Chain;
@@ -87,25 +87,23 @@ struct Request {
 
 impl PrefixIndex {
     /// Tokens of `chain` that a decision may count at `place`, of which `overlap` says how much it
-    /// has. O(1) where the cache has the longest common head, else O(runs on the way + marks there).
+    /// has. O(1) where the cache has the longest common head, else O(runs on the way).
     #[must_use]
     pub fn credit(&self, place: PlaceId, chain: &Chain, overlap: &Overlap) -> u32 {
         let Some(slot) = self.slot_of(place) else {
             return 0;
         };
         let matching = &self.place(slot).options.matching;
-        let Some(rules) = matching.rules() else {
-            return matching.round(overlap.tokens_at(place));
-        };
-        let held = overlap.blocks_at(place);
-        chain.tokens_of(self.readable(slot, chain, rules, held) as usize)
+        match matching.rules() {
+            None => matching.round(overlap.tokens_at(place)),
+            Some(rules) => chain.tokens_of(self.readable(slot, chain, rules) as usize),
+        }
     }
 
     /// Blocks of `chain` beyond which nothing at the slot may be counted; absent where all may.
     pub(super) fn limit(&self, slot: u32, chain: &Chain) -> Option<u32> {
         let rules = self.place(slot).options.matching.rules()?;
-        let held = self.reach(self.id_of(slot), chain, 0);
-        Some(self.readable(slot, chain, rules, held))
+        Some(self.readable(slot, chain, rules))
     }
 
     /// What the first blocks of `chain` that a place has are worth to it.
@@ -114,43 +112,28 @@ impl PrefixIndex {
         matching.round(chain.tokens_of(blocks as usize))
     }
 
-    /// How many blocks of `chain` there are before the deepest mark that it can read, of a place that
-    /// has its first `held` blocks.
-    fn readable(&self, slot: u32, chain: &Chain, rules: &BreakpointRules, held: u32) -> u32 {
+    /// How many blocks of `chain` there are before the deepest mark that it can read, of those that
+    /// the place has without a gap.
+    fn readable(&self, slot: u32, chain: &Chain, rules: &BreakpointRules) -> u32 {
         let (reader, now) = (Reader { chain, rules }, self.now);
+        let (hashes, mut depth, mut above) = (chain.hashes(), 0, None);
         let mut deepest = 0;
-        self.walk_marked(chain, held, |run, depth, to| {
-            let reads = |offset: u32, mark: &Mark| {
-                mark.lives(now) && reader.reads_behind(depth + offset + 1)
-            };
-            if let Some(offset) = run.last_mark(slot, to, reads) {
-                deepest = depth + offset + 1;
-            }
-        });
-        deepest
-    }
-
-    /// Calls `visit` with each run on the way of the first `most` blocks of `chain` that has marks at
-    /// all, how many blocks there are before it, and how many of its own are on the way.
-    fn walk_marked(&self, chain: &Chain, most: u32, mut visit: impl FnMut(&Run, u32, u32)) {
-        let hashes = &chain.hashes()[..chain.len().min(most as usize)];
-        let (mut depth, mut above) = (0, None);
-        while let Some(&hash) = hashes.get(depth)
+        while let Some(&hash) = hashes.get(depth as usize)
             && let Some(id) = self.forest.child(above, hash)
         {
             let run = &self.forest.runs[id];
-            let to = run.matching(0, &hashes[depth..]);
-            if run.cold().is_some_and(|cold| !cold.marks.is_empty()) {
-                visit(run, depth as u32, to);
+            let to = run.matching(0, &hashes[depth as usize..]);
+            let held = run.held.reach(slot, 0, run.len()).min(to);
+            let own = run.last_readable(slot, held, now, &reader);
+            deepest = own.map_or(deepest, |offset| depth + offset + 1);
+            if held < to {
+                break;
             }
-            depth += to as usize;
-            above = Stretch {
-                run: id,
-                from: 0,
-                to,
-            }
-            .last();
+            depth += to;
+            let offset = to - 1;
+            above = Some(Address { run: id, offset });
         }
+        deepest
     }
 
     /// The mark that the prompt is about to read, before its decision changes anything.
@@ -201,25 +184,24 @@ impl PrefixIndex {
         (reported, slack): (u32, u32),
         before: &Coverage,
     ) -> Correction {
-        let mut void = Vec::new();
-        self.walk_marked(chain, u32::MAX, |run, depth, to| {
-            run.each_mark(slot, (0, to), |offset, mark| {
-                let end = chain.tokens_of((depth + offset + 1) as usize);
-                if end > reported.saturating_add(slack) && mark.written <= before.decided {
-                    void.push((depth + offset + 1, end));
-                }
-            });
-        });
         let mut path = std::mem::take(&mut self.scratch.path);
         self.forest.walk(chain.hashes(), &mut path);
-        let mut ledger = self.ledger(slot);
-        for &(depth, _) in &void {
-            if let Some(at) = ledger.address(&path, depth) {
-                ledger.drop_marks(at.run, (at.offset, at.offset + 1));
-            }
+        let mut deepest = reported;
+        for &Stretch { run: id, to, .. } in &path {
+            let mut void = Vec::new();
+            let run = &self.forest.runs[id];
+            run.each_mark(slot, (0, to), |offset, mark| {
+                let end = chain.tokens_of((run.base + offset + 1) as usize);
+                if end > reported.saturating_add(slack) && mark.written <= before.decided {
+                    void.push(offset);
+                    deepest = end;
+                }
+            });
+            let mut ledger = self.ledger(slot);
+            void.iter()
+                .for_each(|&at| ledger.drop_marks(id, (at, at + 1)));
         }
         self.scratch.path = path;
-        let deepest = void.last().map_or(reported, |&(_, end)| end);
         let evicted_tokens = u64::from(deepest.min(before.tokens).saturating_sub(reported));
         Correction::Short { evicted_tokens }
     }
@@ -364,11 +346,21 @@ impl Run {
         self.cold().map_or(0, |cold| cold.marks.range(own).count())
     }
 
-    /// The last of the slot's marks within the first `to` blocks for which `is_it`.
-    fn last_mark(&self, slot: u32, to: u32, is_it: impl Fn(u32, &Mark) -> bool) -> Option<u32> {
-        let mut own = self.cold()?.marks.range((slot, 0)..(slot, to)).rev();
-        let found = own.find(|((_, offset), mark)| is_it(*offset, mark));
-        found.map(|((_, offset), _)| *offset)
+    /// The last of the slot's marks within the first `to` blocks that the prompt can read. What is out
+    /// of its reach is skipped: O(breakpoints × log marks + marks that have died).
+    fn last_readable(&self, slot: u32, to: u32, now: Micros, reader: &Reader<'_>) -> Option<u32> {
+        let marks = &self.cold()?.marks;
+        let mut most = to;
+        loop {
+            let mut above = marks.range((slot, 0)..(slot, most));
+            let (&(_, offset), mark) = above.next_back()?;
+            let depth = self.base + offset + 1;
+            most = match reader.reach(depth) {
+                Reach::Here if mark.lives(now) => return Some(offset),
+                Reach::Here => offset,
+                Reach::AtMost(depth) => depth.saturating_sub(self.base).min(offset),
+            };
+        }
     }
 
     /// Calls `visit` with each of the slot's marks within `span`, ascending.

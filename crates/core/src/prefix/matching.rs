@@ -98,30 +98,42 @@ pub(super) struct Reader<'a> {
     pub(super) rules: &'a BreakpointRules,
 }
 
+/// Where a prompt can read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reach {
+    /// At the position asked for.
+    Here,
+    /// Not there, and nowhere above it but behind so many blocks or fewer.
+    AtMost(u32),
+}
+
 impl Reader<'_> {
-    /// Whether the prompt can read what was written behind its first `depth` blocks. O(log segments).
-    pub(super) fn reads_behind(&self, depth: u32) -> bool {
-        self.is_cached(depth) && self.looks_back_to(depth)
+    /// Where the prompt can read, of the positions behind its first `depth` blocks and above. O(log
+    /// segments).
+    pub(super) fn reach(&self, depth: u32) -> Reach {
+        if !self.is_cached(depth) {
+            return Reach::AtMost(0);
+        }
+        let points = self.chain.outline().breakpoints();
+        // The nearest breakpoint that is no further up looks back to there if any does.
+        let next = points.partition_point(|point| point.block < depth);
+        let above = || Reach::AtMost(next.checked_sub(1).map_or(0, |last| points[last].block));
+        let explicit = points.get(next).map(|point| point.block);
+        let Some(point) = explicit.or(self.implicit()) else {
+            return above();
+        };
+        let contents = |block| self.chain.outline().contents_before(block);
+        let (Some(here), Some(there)) = (contents(depth), contents(point)) else {
+            return Reach::AtMost(depth - 1);
+        };
+        match there - here <= self.rules.lookback.unwrap_or(u32::MAX) {
+            true => Reach::Here,
+            false => above(),
+        }
     }
 
     fn is_cached(&self, depth: u32) -> bool {
         self.chain.tokens_of(depth as usize) >= self.rules.min_tokens
-    }
-
-    /// Whether a breakpoint that is no further up looks back to there. The nearest one does if any.
-    fn looks_back_to(&self, depth: u32) -> bool {
-        let points = self.chain.outline().breakpoints();
-        let next = points.partition_point(|point| point.block < depth);
-        let explicit = points.get(next).map(|point| point.block);
-        let Some(point) = explicit.or(self.implicit()) else {
-            return false;
-        };
-        let contents = |block| self.chain.outline().contents_before(block);
-        let (Some(here), Some(there)) = (contents(depth), contents(point)) else {
-            return false;
-        };
-        let most = self.rules.lookback.unwrap_or(u32::MAX);
-        there - here <= most
     }
 
     fn implicit(&self) -> Option<u32> {
