@@ -1,47 +1,38 @@
 //! How is one block hashed with a seed?
 //!
-//! XXH3-64 turns the seed of an input above [`SHORT`] bytes into a secret of 192 bytes, each time
-//! anew, which costs as much as hashing a block of 64 tokens does. Here it is derived once for all
-//! blocks of a prompt; the digests are those of the seeded function for every length.
-use xxhash_rust::const_xxh3::const_custom_default_secret;
-use xxhash_rust::xxh3::{xxh3_64_with_secret, xxh3_64_with_seed};
+//! XXH3-64 turns the seed of an input above 240 bytes into a secret of 192 bytes, each time anew,
+//! which costs as much as hashing a block of 64 tokens does. Here it is derived once for all blocks
+//! of a prompt; the digests are those of the seeded function for every length.
+use warmpath_xxh3::{Secret, hash64};
 
 use super::{PLAIN, Seed};
 
-type Secret = [u8; 192];
-
-const PLAIN_SECRET: Secret = const_custom_default_secret(PLAIN);
-
-/// Up to here XXH3 takes the seed as it is and no secret.
-const SHORT: usize = 240;
+static PLAIN_SECRET: Secret = Secret::of(PLAIN);
 
 /// XXH3-64 with one seed.
 pub(super) struct BlockHasher {
-    seed: u64,
     secret: Secret,
 }
 
 impl BlockHasher {
     pub(super) fn new(seed: Seed) -> Self {
         let secret = match seed.get() {
-            PLAIN => PLAIN_SECRET,
-            other => const_custom_default_secret(other),
+            PLAIN => PLAIN_SECRET.clone(),
+            other => Secret::of(other),
         };
-        let seed = seed.get();
-        Self { seed, secret }
+        Self { secret }
     }
 
     #[inline]
     pub(super) fn hash(&self, bytes: &[u8]) -> u64 {
-        match bytes.len() <= SHORT {
-            true => xxh3_64_with_seed(bytes, self.seed),
-            false => xxh3_64_with_secret(bytes, &self.secret),
-        }
+        hash64(bytes, &self.secret)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use xxhash_rust::xxh3::xxh3_64_with_seed;
+
     use super::*;
 
     #[test]

@@ -14,7 +14,8 @@
 //! For a block of 64 tokens, with SSE2 only (AVX2 build): hashing 21 ns (17), the digest 12 (6) on
 //! top in a first turn, 14 (8) in all for a turn that adds 2 %. A digest of eight multiply-and-fold
 //! lanes took 13 ns. Text of 1 KiB: 60 ns (45) and 56 (32), so without AVX2 it gains next to nothing.
-use xxhash_rust::xxh3::{Xxh3, xxh3_64_with_seed, xxh3_128};
+use warmpath_xxh3::Digest as Stream;
+use xxhash_rust::xxh3::{xxh3_64_with_seed, xxh3_128};
 
 use super::{Chain, Seed};
 
@@ -80,7 +81,7 @@ impl Earlier<'_> {
 pub(super) struct Digest<'a> {
     input: &'a [u8],
     read: usize,
-    state: Xxh3,
+    state: Stream,
 }
 
 impl<'a> Digest<'a> {
@@ -91,7 +92,7 @@ impl<'a> Digest<'a> {
         frame[..8].copy_from_slice(&a.to_le_bytes());
         frame[8..16].copy_from_slice(&b.to_le_bytes());
         frame[16..].copy_from_slice(&c.to_le_bytes());
-        let state = Xxh3::with_seed(xxh3_64_with_seed(&frame, seed.get()));
+        let state = Stream::new(xxh3_64_with_seed(&frame, seed.get()));
         Self {
             input,
             read: 0,
@@ -105,7 +106,7 @@ impl<'a> Digest<'a> {
         self.state.update(&self.input[self.read..bytes]);
         self.read = bytes;
         let mut both = [0; 32];
-        both[..16].copy_from_slice(&self.state.digest128().to_le_bytes());
+        both[..16].copy_from_slice(&self.state.digest().to_le_bytes());
         both[16..].copy_from_slice(&aside.to_le_bytes());
         xxh3_128(&both)
     }

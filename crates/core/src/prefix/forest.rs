@@ -2,8 +2,8 @@
 //!
 //! A forest of runs. A child is found by the chain hash of its first block, which vouches for
 //! everything above it, so one table serves all runs. A run takes the blocks that follow its last one
-//! as long as only the place that brings them holds all of it; otherwise they become a child, so that
-//! what many share stays one bit each.
+//! unless many other places hold all of it; then they become a child, so that what many share stays
+//! one bit each.
 //!
 //! Blocks live while somebody holds them, something hangs below them, or a session's path ends there
 //! or later. This file knows nothing of time, capacity or trust; the order in which ends were used is
@@ -15,6 +15,9 @@ use super::arena::Arena;
 use super::lengths::NewLengths;
 use super::run::{Address, Run, RunId};
 use crate::table::Table;
+
+/// A run grows although so many other places hold all of it; each costs an interval then.
+const FEW_OTHERS: usize = 8;
 
 /// Blocks `from..to` of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,7 +116,7 @@ impl Forest {
     ) -> Option<Stretch> {
         let end = above.filter(|at| {
             let run = &self.runs[at.run];
-            at.offset + 1 == run.len() && run.held.full().has_only(slot)
+            at.offset + 1 == run.len() && run.held.full().others(slot) <= FEW_OTHERS
         });
         let id = match end {
             Some(at) => at.run,
@@ -140,7 +143,7 @@ impl Forest {
         self.heads.insert(head, id, usize::MAX, |_, _| true);
         if let Some(at) = above {
             let parent = &mut self.runs[at.run];
-            parent.change_cold(|cold| *cold.forks.entry(at.offset).or_default() += 1);
+            parent.change_cold(|cold| cold.forks.join(at.offset));
         }
         Some(id)
     }
@@ -176,14 +179,7 @@ impl Forest {
         }
         self.heads.remove(*run.chain.first()?);
         let at = run.parent?;
-        self.runs[at.run].change_cold(|cold| {
-            if let Some(count) = cold.forks.get_mut(&at.offset) {
-                *count -= 1;
-                if *count == 0 {
-                    cold.forks.remove(&at.offset);
-                }
-            }
-        });
+        self.runs[at.run].change_cold(|cold| cold.forks.part(at.offset));
         Some(at.run)
     }
 

@@ -253,9 +253,6 @@ impl Ledger<'_> {
             true
         });
         claims.extend(split.map(|segment| Claim { slot, segment }));
-        if claims.is_empty() {
-            *claims = Vec::new();
-        }
     }
 }
 

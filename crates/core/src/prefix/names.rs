@@ -5,6 +5,8 @@
 //! one domain gave to a stretch of the run; engines that disagree get a column each. A column lives
 //! while a place that was named by it holds a block of the run. O(columns) a look; there is one, as a
 //! rule.
+use smallvec::SmallVec;
+
 use super::exact::StoredBlock;
 use super::held::Span;
 use super::run::{give_back, grow};
@@ -44,10 +46,21 @@ impl Column {
     }
 }
 
+/// Where `name` is. Stretch by stretch without a way out in between, so that it becomes vector code.
+fn position(hashes: &[u64], name: u64) -> Option<usize> {
+    const STRETCH: usize = 32;
+    let is_in = |stretch: &[u64]| stretch.iter().fold(false, |found, &h| found | (h == name));
+    let stretch = hashes.chunks(STRETCH).position(is_in)?;
+    let from = stretch * STRETCH;
+    let within = hashes[from..].iter().position(|&hash| hash == name)?;
+    Some(from + within)
+}
+
 /// The names of a run's blocks.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Names {
-    columns: Vec<Column>,
+    /// Most runs have one.
+    columns: SmallVec<[Column; 1]>,
 }
 
 /// Where names are being given: whose, and in which domain.
@@ -78,7 +91,7 @@ impl Names {
             let skipped = from.saturating_sub(column.start);
             let end = to.min(column.end()).checked_sub(column.start)?;
             let within = column.hashes.get(skipped as usize..end as usize)?;
-            let found = within.iter().position(|&hash| hash == name)?;
+            let found = position(within, name)?;
             Some(column.start + skipped + found as u32)
         })
     }
@@ -157,9 +170,6 @@ impl Names {
         }
         let mut slots = SlotSet::default();
         slots.insert(voice.slot);
-        if self.columns.capacity() == 0 {
-            self.columns.reserve_exact(1);
-        }
         self.columns.push(Column {
             domain: voice.domain,
             start: offset,
@@ -171,7 +181,7 @@ impl Names {
 
     /// `slot` holds no block of the run any more.
     pub(super) fn forget(&mut self, slot: u32) {
-        self.columns.retain_mut(|column| {
+        self.columns.retain(|column| {
             column.slots.remove(slot);
             !column.slots.is_empty()
         });
@@ -179,7 +189,7 @@ impl Names {
 
     /// The run ends at `len` now.
     pub(super) fn truncate(&mut self, len: u32) {
-        self.columns.retain_mut(|column| {
+        self.columns.retain(|column| {
             let keep = len.saturating_sub(column.start) as usize;
             column.hashes.truncate(keep);
             give_back(&mut column.hashes);
@@ -188,7 +198,10 @@ impl Names {
     }
 
     pub(super) fn heap_bytes(&self) -> usize {
-        let own = self.columns.capacity() * size_of::<Column>();
+        let own = match self.columns.spilled() {
+            true => self.columns.capacity() * size_of::<Column>(),
+            false => 0,
+        };
         let columns = self.columns.iter();
         let hashes = columns.map(|c| c.hashes.capacity() * size_of::<u64>() + c.slots.heap_bytes());
         own + hashes.sum::<usize>()

@@ -223,6 +223,14 @@ impl RunList {
     /// The place holds something of a run of which it held nothing.
     pub(super) fn begin(&mut self, run: RunId) {
         self.live += 1;
+        self.push(run);
+    }
+
+    fn push(&mut self, run: RunId) {
+        if self.entries.len() == self.entries.capacity() {
+            // Many places list the same runs, so room to spare counts many times.
+            self.entries.reserve_exact(4 + self.entries.len() / 4);
+        }
         self.entries.push(run);
     }
 
@@ -230,7 +238,7 @@ impl RunList {
     pub(super) fn expose(&mut self, run: RunId) {
         let unsettled = &self.entries[self.settled..];
         if self.settled > 0 && unsettled.last() != Some(&run) {
-            self.entries.push(run);
+            self.push(run);
         }
     }
 
