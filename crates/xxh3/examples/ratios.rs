@@ -13,11 +13,13 @@ const BLOCKS: usize = 1_541;
 const ROUNDS: usize = 400;
 const SEED: u64 = 1337;
 
+type Pass<'a> = dyn FnMut(&mut Vec<u64>) + 'a;
+
 /// What is measured: a name, the name of what it is compared with, one pass over the input.
 struct Case<'a> {
     name: &'static str,
     peer: &'static str,
-    pass: Box<dyn FnMut(&mut Vec<u64>) + 'a>,
+    pass: Box<Pass<'a>>,
 }
 
 fn case<'a>(

@@ -5,9 +5,13 @@
 //! [`SHORT`] bytes in another way, and the last 64 bytes go in under another key. So up to 256
 //! bytes wait, behind the 64 bytes before them, because the last 64 may reach back so far.
 //!
-//! O(bytes) for all updates together, at most 192 bytes copied by one that is longer than what may
-//! wait; a digest takes in up to four stripes on a copy. 0.6 KiB, no allocation. Without AVX2 it is
+//! O(bytes) for all updates together, at most 191 bytes copied by one that is longer than what may
+//! wait; a digest takes in up to four stripes on a copy. 640 bytes, no allocation. Without AVX2 it is
 //! the streaming state of `xxhash-rust`.
+//!
+//! Made for few long updates: 5.4 ns a 256 bytes where `xxhash-rust` takes 11.8. In parts of 256
+//! bytes it takes 17.8, more than the 16.8 of `xxhash-rust`. Taking what waits and what follows into
+//! the lanes in one call was tried for these and came to 27.
 use xxhash_rust::xxh3::{Xxh3, xxh3_128_with_seed};
 
 use crate::wide::Avx2;
@@ -58,7 +62,7 @@ impl Digest {
         })
     }
 
-    /// Appends to the input. O(bytes).
+    /// Appends to the input. O(bytes), and fast for long ones, above 1 KiB or so.
     pub fn update(&mut self, bytes: &[u8]) {
         match &mut self.0 {
             Inner::Wide(avx2, stream) => stream.update(*avx2, bytes),
@@ -78,6 +82,10 @@ impl Digest {
 
 /// The state of XXH3 between stripes.
 #[derive(Clone)]
+#[cfg_attr(
+    not(target_arch = "x86_64"),
+    expect(dead_code, reason = "only the wide path reads them")
+)]
 pub(crate) struct Lanes {
     pub(crate) lanes: [u64; 8],
     /// Stripes taken in of the present block of 16; below 16.
