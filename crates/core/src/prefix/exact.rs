@@ -12,7 +12,7 @@
 use super::PrefixIndex;
 use super::forest::Stretch;
 use super::lengths::NewLengths;
-use super::names::Voice;
+use super::names::{Had, Voice};
 use super::run::{Address, RunId};
 use crate::PlaceId;
 use crate::block::extend;
@@ -244,9 +244,14 @@ impl PrefixIndex {
             }
         };
         let blocks = &blocks[..(stretch.to - stretch.from) as usize];
+        let span = (stretch.from, stretch.to);
+        let had = match self.ledger(voice.slot).has_exact(stretch.run, span) {
+            0 => Had::Nothing,
+            _ => Had::Some,
+        };
         let run = &mut self.forest.runs[stretch.run];
         run.anchored = run.anchored.min(stretch.from);
-        if !run.names.give(voice, stretch.from, blocks) {
+        if !run.names.give(voice, stretch.from, blocks, had) {
             self.anomalies.unnamed += 1;
             self.forest.settle(stretch.run);
             return None;

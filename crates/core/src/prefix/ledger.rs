@@ -46,6 +46,13 @@ impl Ledger<'_> {
         again
     }
 
+    /// How many of these blocks the place has by its engine's word.
+    pub(super) fn has_exact(&mut self, id: RunId, span: Span) -> u32 {
+        self.forest.runs[id].held.gaps(self.slot, span, self.spans);
+        let lacks: u32 = self.spans.drain(..).map(|(from, to)| to - from).sum();
+        span.1 - span.0 - lacks - self.predicted_within(id, span)
+    }
+
     /// The router sends a prompt to the place that leaves the first `to` blocks there. Returns how
     /// many of them it did not hold.
     pub(super) fn hold_predicted(&mut self, id: RunId, to: u32, used: u64, at: Micros) -> usize {

@@ -89,6 +89,14 @@ struct Seat {
     working_set: u64,
 }
 
+impl Seat {
+    /// Whether a place may have the room. Not after so many places that an id would come again.
+    fn is_free(&self) -> bool {
+        let generations = 1 << (u32::BITS - SLOT_BITS);
+        self.place.is_none() && self.paths == 0 && self.generation < generations
+    }
+}
+
 /// Room to work in.
 #[derive(Clone, Debug, Default)]
 struct Scratch {
@@ -135,8 +143,7 @@ impl PrefixIndex {
             let detail = format!("worker {} has rank {rank}, tier {tier:?} already", worker.0);
             return Err(Error::duplicate_id(detail));
         }
-        let is_free = |seat: &Seat| seat.place.is_none() && seat.paths == 0;
-        let free = self.seats.iter().position(is_free);
+        let free = self.seats.iter().position(Seat::is_free);
         let slot = free.unwrap_or(self.seats.len());
         if slot >= MAX_PLACES {
             return Err(Error::invalid_argument("there are 65,536 places already"));
@@ -155,7 +162,7 @@ impl PrefixIndex {
             return false;
         };
         let seat = &mut self.seats[slot as usize];
-        seat.generation = (seat.generation + 1) % (1 << (u32::BITS - SLOT_BITS));
+        seat.generation += 1;
         seat.place = None;
         true
     }

@@ -70,6 +70,15 @@ pub(super) struct Voice {
     pub(super) domain: u32,
 }
 
+/// What a place that names blocks had of them before, by its own word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Had {
+    /// Nothing: what it called them before is void.
+    Nothing,
+    /// Some of them: it may call them by several names, one a copy.
+    Some,
+}
+
 impl Names {
     /// Whether the block at `offset` is called `name` in `domain`.
     pub(super) fn is(&self, domain: u32, offset: u32, name: u64) -> bool {
@@ -129,14 +138,22 @@ impl Names {
     }
 
     /// Gives names to the blocks from `offset` on. False when there are too many columns already.
-    pub(super) fn give(&mut self, voice: Voice, offset: u32, blocks: &[StoredBlock]) -> bool {
+    pub(super) fn give(
+        &mut self,
+        voice: Voice,
+        offset: u32,
+        blocks: &[StoredBlock],
+        had: Had,
+    ) -> bool {
         let mut done = 0;
         while done < blocks.len() {
             let at = offset + done as u32;
             let rest = &blocks[done..];
             let joined = self.join(voice, at, rest);
             done += joined;
-            if joined == 0 {
+            if joined == 0 && had == Had::Nothing && self.rename(voice, at, rest) {
+                done = blocks.len();
+            } else if joined == 0 {
                 let Some(column) = self.column_for(voice, at) else {
                     return false;
                 };
@@ -146,6 +163,26 @@ impl Names {
                 done = blocks.len();
             }
         }
+        true
+    }
+
+    /// Writes over the names that nobody but this voice used, or an engine that calls content anew
+    /// each time would fill column after column. False when there are none at `offset`.
+    fn rename(&mut self, voice: Voice, offset: u32, blocks: &[StoredBlock]) -> bool {
+        let mut own = self.columns.iter_mut().filter(|c| {
+            c.domain == voice.domain && c.slots.has_only(voice.slot) && c.at(offset).is_some()
+        });
+        let Some(column) = own.next() else {
+            return false;
+        };
+        let old = &mut column.hashes[(offset - column.start) as usize..];
+        let within = old.len().min(blocks.len());
+        for (old, new) in old.iter_mut().zip(blocks) {
+            *old = new.name;
+        }
+        let further = &blocks[within..];
+        grow(&mut column.hashes, further.len());
+        column.hashes.extend(further.iter().map(|block| block.name));
         true
     }
 
@@ -224,11 +261,11 @@ mod tests {
     #[test]
     fn engines_that_agree_share_a_column_and_others_get_their_own() {
         let mut names = Names::default();
-        assert!(names.give(voice(0, 0), 2, &blocks(&[10, 11, 12])));
+        assert!(names.give(voice(0, 0), 2, &blocks(&[10, 11, 12]), Had::Nothing));
         assert_eq!(names.join(voice(1, 0), 3, &blocks(&[11, 12, 13])), 2);
-        assert!(names.give(voice(1, 0), 3, &blocks(&[11, 12, 13])));
-        assert!(names.give(voice(2, 0), 0, &blocks(&[20, 21, 22, 23])));
-        assert!(names.give(voice(3, 1), 0, &blocks(&[10, 11])));
+        assert!(names.give(voice(1, 0), 3, &blocks(&[11, 12, 13]), Had::Nothing));
+        assert!(names.give(voice(2, 0), 0, &blocks(&[20, 21, 22, 23]), Had::Nothing));
+        assert!(names.give(voice(3, 1), 0, &blocks(&[10, 11]), Had::Nothing));
         assert_eq!(names.columns.len(), 3);
         assert!(names.is(0, 2, 10) && names.is(0, 5, 13) && names.is(0, 3, 23));
         assert!(!names.is(1, 2, 10) && names.is(1, 0, 10));
@@ -252,9 +289,9 @@ mod tests {
     #[test]
     fn a_column_goes_with_its_last_speaker_and_with_its_blocks() {
         let mut names = Names::default();
-        names.give(voice(0, 0), 0, &blocks(&[1, 2, 3]));
-        names.give(voice(1, 0), 0, &blocks(&[1, 2, 3]));
-        names.give(voice(2, 0), 2, &blocks(&[9]));
+        names.give(voice(0, 0), 0, &blocks(&[1, 2, 3]), Had::Nothing);
+        names.give(voice(1, 0), 0, &blocks(&[1, 2, 3]), Had::Nothing);
+        names.give(voice(2, 0), 2, &blocks(&[9]), Had::Nothing);
         names.forget(0);
         assert!(names.is(0, 1, 2));
         names.truncate(2);
@@ -264,9 +301,29 @@ mod tests {
     }
 
     #[test]
+    fn what_an_engine_called_a_block_that_it_lost_makes_room_for_the_next_name() {
+        let mut names = Names::default();
+        names.give(voice(0, 0), 0, &blocks(&[1, 2, 3]), Had::Nothing);
+        names.give(voice(0, 0), 1, &blocks(&[7, 8, 9]), Had::Nothing);
+        assert_eq!(names.columns.len(), 1);
+        assert!(
+            names
+                .from(0)
+                .eq([(0, 0, 1), (0, 1, 7), (0, 2, 8), (0, 3, 9)])
+        );
+        names.give(voice(1, 0), 0, &blocks(&[1]), Had::Nothing);
+        names.give(voice(0, 0), 1, &blocks(&[4]), Had::Nothing);
+        assert!(
+            names.is(0, 1, 4) && names.is(0, 1, 7),
+            "others use that column too"
+        );
+    }
+
+    #[test]
     fn an_engine_that_calls_everything_new_each_time_is_refused_some_day() {
         let mut names = Names::default();
-        let given = (0..300).filter(|&n| names.give(voice(0, 0), 0, &blocks(&[n])));
+        let mut give = |n: u64| names.give(voice(0, 0), 0, &blocks(&[n]), Had::Some);
+        let given = (0..300).filter(|&n| give(n));
         assert_eq!(given.count(), MAX_COLUMNS);
     }
 }
