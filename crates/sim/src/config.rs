@@ -92,6 +92,12 @@ pub struct ConfigError {
     allowed: &'static str,
 }
 
+impl ConfigError {
+    pub(crate) fn new(field: &'static str, allowed: &'static str) -> Self {
+        Self { field, allowed }
+    }
+}
+
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} must be {}", self.field, self.allowed)
@@ -155,6 +161,36 @@ impl EngineConfig {
         u64::from(self.num_gpu_blocks) * u64::from(self.block_size)
     }
 
+    /// Nanoseconds that a request takes on an idle engine which has `cached` tokens of its prompt, to
+    /// the microsecond: decode passes are summed in closed form.
+    pub(crate) fn alone_ns(&self, prompt: u32, cached: u32, output: u32) -> u64 {
+        let mut at = cached.min(prompt.saturating_sub(1));
+        let mut total = 0;
+        while at < prompt {
+            let reached = at.saturating_add(self.max_num_batched_tokens).min(prompt);
+            total += self.pass_ns(&Work {
+                prefills: 1,
+                prefix_tokens: at.into(),
+                reached_tokens: reached.into(),
+                ..Work::default()
+            });
+            at = reached;
+        }
+        let passes = f64::from(output.saturating_sub(1));
+        let ms = match self.timing {
+            Timing::Fixed { decode_ms, .. } => decode_ms * passes,
+            Timing::Polynomial => {
+                let (first, all) = (f64::from(prompt) + 1.0, self.capacity_tokens() as f64);
+                let sum = passes * first + passes * (passes - 1.0) / 2.0;
+                let squares = passes * first * first
+                    + first * passes * (passes - 1.0)
+                    + (passes - 1.0) * passes * (2.0 * passes - 1.0) / 6.0;
+                -25.74 * squares / (all * all) + 54.01 * sum / all + 5.74 * passes
+            }
+        };
+        total + (ms.max(0.0) * 1e6 / self.speedup_ratio / self.decode_speedup_ratio) as u64
+    }
+
     /// Blocks that `tokens` occupy, the partial last one included.
     pub(crate) fn blocks_for(&self, tokens: u32) -> u32 {
         tokens.div_ceil(self.block_size)
@@ -193,6 +229,17 @@ pub(crate) struct Work {
     pub(crate) decodes: u64,
     /// Their lengths, shared blocks counted for each.
     pub(crate) decode_tokens: u64,
+}
+
+impl Work {
+    /// A pass that only gives `decodes` requests of together `tokens` one token each.
+    pub(crate) fn decode(decodes: u64, tokens: u64) -> Self {
+        Self {
+            decodes,
+            decode_tokens: tokens,
+            ..Self::default()
+        }
+    }
 }
 
 /// Milliseconds. The fit takes the mean of the batch in whole tokens, so up to one token a request

@@ -10,11 +10,12 @@ use std::collections::{BTreeMap, VecDeque};
 
 use hashbrown::HashSet;
 
-use crate::config::{ConfigError, EngineConfig, Prefill};
+use crate::config::{ConfigError, EngineConfig, Prefill, Reuse};
 use crate::event::{End, EngineEvent, EventKind, Nanos};
 use crate::pool::{Change, Pool};
 use crate::request::{Request, RequestError};
 use crate::sequence::{Fate, Sequence};
+use crate::streak::{Detail, Streak};
 
 /// A modelled engine. See the crate's head for an example.
 #[derive(Debug)]
@@ -29,7 +30,9 @@ pub struct Engine {
     /// Not yet arrived, by time and then by order of submission.
     arrivals: BTreeMap<(Nanos, u64), Sequence>,
     submissions: u64,
-    pass_end: Option<Nanos>,
+    pub(crate) pass_end: Option<Nanos>,
+    pub(crate) detail: Detail,
+    pub(crate) streak: Option<Streak>,
 }
 
 /// Counts since the engine was made, except for those marked as of now.
@@ -76,6 +79,8 @@ impl Engine {
             arrivals: BTreeMap::new(),
             submissions: 0,
             pass_end: None,
+            detail: Detail::EveryToken,
+            streak: None,
         })
     }
 
@@ -105,13 +110,16 @@ impl Engine {
     /// When something happens next, if nothing is submitted before. The present moment means that
     /// a pass is due: call `begin`.
     pub fn next_event(&self) -> Option<Nanos> {
-        let arrival = self.arrivals.first_key_value().map(|((at, _), _)| *at);
-        let pass = match self.pass_end {
-            Some(end) => Some(end),
-            None if self.has_work() => Some(self.now),
-            None => None,
+        let pass = match (self.streak, self.pass_end) {
+            (Some(streak), _) => Some(streak.end),
+            (None, Some(end)) => Some(end),
+            (None, None) => self.has_work().then_some(self.now),
         };
-        arrival.into_iter().chain(pass).min()
+        self.next_arrival().into_iter().chain(pass).min()
+    }
+
+    fn next_arrival(&self) -> Option<Nanos> {
+        self.arrivals.first_key_value().map(|((at, _), _)| *at)
     }
 
     /// Moves the clock to `until` and appends what happens on the way, that moment included.
@@ -135,7 +143,9 @@ impl Engine {
                 }
                 break;
             }
-            match self.next_event() {
+            let arrival = self.next_arrival();
+            self.skip(arrival.map_or(until, |at| at.min(until)));
+            match arrival.into_iter().chain(self.pass_end).min() {
                 Some(at) if at <= until => self.now = at,
                 _ => break,
             }
@@ -151,12 +161,16 @@ impl Engine {
         self.arrive(events);
         while self.pass_end.is_none() && self.has_work() {
             let before = (self.running.len(), self.waiting.len());
+            let preemptions = self.stats.preemptions;
             let work = self.schedule(events);
             if self.running.iter().any(|s| s.granted > 0) {
                 let cost = self.config.pass_ns(&work);
                 self.stats.passes += 1;
                 self.stats.busy = self.stats.busy.saturating_add(cost);
                 self.pass_end = Some(self.now.saturating_add(cost));
+                if self.stats.preemptions == preemptions {
+                    self.streak = self.foresee();
+                }
             } else if before == (self.running.len(), self.waiting.len()) {
                 // An attempt without work has ended or pre-empted a request. One that has not would
                 // be repeated for ever, and only a lost block can cause it.
@@ -172,6 +186,8 @@ impl Engine {
         if !self.live.contains(&id) {
             return false;
         }
+        // Whoever waited behind it may have room now.
+        self.streak = None;
         if let Some(index) = self.running.iter().position(|s| s.id == id) {
             if self.pass_end.is_some() {
                 self.running[index].fate = Fate::Cancelled;
@@ -204,6 +220,27 @@ impl Engine {
             findable_blocks: self.pool.identified() as u32,
             ..self.stats
         }
+    }
+
+    /// What it did since it was made; what it holds now is left at 0. O(1).
+    pub(crate) fn counts(&self) -> &EngineStats {
+        &self.stats
+    }
+
+    /// Requests in the batch and requests that wait.
+    pub(crate) fn occupancy(&self) -> (usize, usize) {
+        (self.running.len(), self.waiting.len())
+    }
+
+    /// Tokens of a prompt of `length` tokens with these blocks that an admission would find now.
+    pub(crate) fn overlap(&self, hashes: &[u64], length: u32) -> u32 {
+        if self.config.reuse == Reuse::Never {
+            return 0;
+        }
+        let size = self.config.block_size;
+        let usable = (length.saturating_sub(1) / size) as usize;
+        let found = self.pool.find(&hashes[..usable.min(hashes.len())]).count();
+        found as u32 * size
     }
 
     /// Releases what `sequence` holds and reports its end.
@@ -239,6 +276,7 @@ impl Engine {
                 self.leave(sequence, End::Rejected, events);
             } else {
                 self.waiting.push_back(sequence);
+                self.streak = None;
             }
         }
     }
@@ -253,53 +291,75 @@ impl Engine {
     /// Makes the results of the pass visible.
     fn end_pass(&mut self, events: &mut Vec<EngineEvent>) {
         self.pass_end = None;
+        self.streak = None;
         self.publish_changes(events);
-        let mut staying = Vec::with_capacity(self.running.len());
-        for mut sequence in std::mem::take(&mut self.running) {
+        let mut leaving = false;
+        for sequence in &mut self.running {
             let granted = std::mem::take(&mut sequence.granted);
             if sequence.fate == Fate::Cancelled {
-                self.leave(sequence, End::Cancelled, events);
+                leaving = true;
                 continue;
             }
             sequence.computed += granted;
             if granted > 0 && sequence.computed == sequence.length() {
-                self.make_token(&mut sequence, events);
+                sequence.produced += 1;
+                self.stats.output_tokens += 1;
+                self.detail.token(self.now, sequence, events);
             }
-            if sequence.produced == sequence.output {
-                self.leave(sequence, End::Complete, events);
-            } else {
-                staying.push(sequence);
-            }
+            leaving |= sequence.produced == sequence.output;
         }
-        self.running = staying;
+        if leaving {
+            self.retire(events);
+        }
     }
 
-    fn make_token(&mut self, sequence: &mut Sequence, events: &mut Vec<EngineEvent>) {
-        sequence.produced += 1;
-        self.stats.output_tokens += 1;
-        let id = sequence.id;
-        let kind = match sequence.produced {
-            1 => EventKind::FirstToken { id },
-            produced => EventKind::Token { id, produced },
-        };
-        events.push(EngineEvent { at: self.now, kind });
+    /// Lets go whom the pass has brought to the end.
+    fn retire(&mut self, events: &mut Vec<EngineEvent>) {
+        let mut index = 0;
+        while let Some(sequence) = self.running.get(index) {
+            let end = match sequence.fate {
+                Fate::Cancelled => End::Cancelled,
+                Fate::Wanted if sequence.produced == sequence.output => End::Complete,
+                Fate::Wanted => {
+                    index += 1;
+                    continue;
+                }
+            };
+            let sequence = self.running.remove(index);
+            self.leave(sequence, end, events);
+        }
     }
 
     /// Reports the cache's changes, joining what follows on each other.
     fn publish_changes(&mut self, events: &mut Vec<EngineEvent>) {
+        if !self.detail.wants_blocks() {
+            self.pool.drain_changes();
+            return;
+        }
         let at = self.now;
         let mut open = None;
         for change in self.pool.drain_changes() {
             open = Some(match (open.take(), change) {
                 (
-                    Some(EventKind::Stored { parent, mut hashes }),
+                    Some(EventKind::Stored {
+                        id,
+                        index,
+                        parent,
+                        mut hashes,
+                    }),
                     Change::Stored {
                         parent: Some(before),
                         hash,
+                        origin,
                     },
-                ) if hashes.last() == Some(&before) => {
+                ) if hashes.last() == Some(&before) && origin.id == id => {
                     hashes.push(hash);
-                    EventKind::Stored { parent, hashes }
+                    EventKind::Stored {
+                        id,
+                        index,
+                        parent,
+                        hashes,
+                    }
                 }
                 (Some(EventKind::Removed { mut hashes }), Change::Removed { hash }) => {
                     hashes.push(hash);

@@ -44,8 +44,11 @@ pub enum EventKind {
     Preempted { id: u64 },
     /// It left the engine with this many tokens made.
     Ended { id: u64, end: End, produced: u32 },
-    /// These blocks can be found from now on, one after the other behind `parent`.
+    /// These blocks can be found from now on, one after the other behind `parent`. They are the
+    /// blocks of request `id` from its block `index` on.
     Stored {
+        id: u64,
+        index: u32,
         parent: Option<u64>,
         hashes: Vec<u64>,
     },
@@ -56,7 +59,13 @@ pub enum EventKind {
 impl From<Change> for EventKind {
     fn from(change: Change) -> Self {
         match change {
-            Change::Stored { parent, hash } => Self::Stored {
+            Change::Stored {
+                parent,
+                hash,
+                origin,
+            } => Self::Stored {
+                id: origin.id,
+                index: origin.index,
                 parent,
                 hashes: vec![hash],
             },

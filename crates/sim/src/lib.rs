@@ -22,12 +22,19 @@
 mod config;
 mod engine;
 mod event;
+mod extents;
+pub mod fleet;
+mod histogram;
 mod pass;
 mod pool;
+mod random;
 mod request;
+pub mod router;
 mod sequence;
+mod streak;
 
 pub use config::{ConfigError, EngineConfig, Preemption, Prefill, Reuse, Timing};
 pub use engine::{Engine, EngineStats};
 pub use event::{End, EngineEvent, EventKind, Nanos};
+pub use extents::{Eviction, ExtentConfig, PrefillOrder, StepCost};
 pub use request::{Request, RequestError};

@@ -15,8 +15,21 @@ pub(crate) struct BlockId(u32);
 /// What a change of the cache looks like from outside.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
-    Stored { parent: Option<u64>, hash: u64 },
-    Removed { hash: u64 },
+    Stored {
+        parent: Option<u64>,
+        hash: u64,
+        origin: Origin,
+    },
+    Removed {
+        hash: u64,
+    },
+}
+
+/// Whose block it was first: block `index` of the request `id`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Origin {
+    pub(crate) id: u64,
+    pub(crate) index: u32,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -105,7 +118,13 @@ impl Pool {
     }
 
     /// Gives a block in use its identity, so that it can be found from now on.
-    pub(crate) fn identify(&mut self, block: BlockId, parent: Option<u64>, hash: u64) {
+    pub(crate) fn identify(
+        &mut self,
+        block: BlockId,
+        parent: Option<u64>,
+        hash: u64,
+        origin: Origin,
+    ) {
         self.blocks[block.0 as usize].hash = Some(hash);
         match self.found.get_mut(&hash) {
             Some(copies) => copies.rest.push(block.0),
@@ -117,7 +136,11 @@ impl Pool {
                         rest: Vec::new(),
                     },
                 );
-                self.changes.push(Change::Stored { parent, hash });
+                self.changes.push(Change::Stored {
+                    parent,
+                    hash,
+                    origin,
+                });
             }
         }
     }
@@ -136,6 +159,11 @@ impl Pool {
         } else {
             self.blank.push(block.0);
         }
+    }
+
+    /// Whether there are changes that nobody has moved out.
+    pub(crate) fn is_changed(&self) -> bool {
+        !self.changes.is_empty()
     }
 
     /// Moves the changes since the last call out.
@@ -196,13 +224,15 @@ impl Pool {
 mod tests {
     use super::*;
 
+    const ORIGIN: Origin = Origin { id: 1, index: 0 };
+
     #[test]
     fn the_least_recently_released_block_goes_first() {
         let mut pool = Pool::new(2);
         let (a, b) = (pool.take().unwrap(), pool.take().unwrap());
         assert_eq!(pool.take(), None);
-        pool.identify(a, None, 10);
-        pool.identify(b, Some(10), 20);
+        pool.identify(a, None, 10, ORIGIN);
+        pool.identify(b, Some(10), 20, ORIGIN);
         pool.release(b);
         pool.release(a);
         assert_eq!(pool.available(), 2);
@@ -216,8 +246,8 @@ mod tests {
     fn an_identity_lives_as_long_as_one_copy() {
         let mut pool = Pool::new(2);
         let (a, b) = (pool.take().unwrap(), pool.take().unwrap());
-        pool.identify(a, None, 10);
-        pool.identify(b, None, 10);
+        pool.identify(a, None, 10, ORIGIN);
+        pool.identify(b, None, 10, ORIGIN);
         pool.release(a);
         pool.take().unwrap();
         assert_eq!(pool.find(&[10]).next(), Some(b));

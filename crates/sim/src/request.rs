@@ -8,6 +8,8 @@
 //! apart; it is no defence against chosen collisions.
 use std::fmt;
 
+use crate::random::mix;
+
 /// One request, ready to be submitted to engines of one block size.
 #[derive(Clone, Debug)]
 pub struct Request {
@@ -111,13 +113,6 @@ fn lengths(prompt: usize, output: usize) -> Result<(u32, u32), RequestError> {
 }
 
 const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
-
-/// Spreads every input bit over the whole word.
-fn mix(mut z: u64) -> u64 {
-    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ (z >> 31)
-}
 
 /// One hash a complete block, each over all tokens up to its end.
 fn chain(tokens: impl Iterator<Item = u32>, block_size: u32) -> Box<[u64]> {

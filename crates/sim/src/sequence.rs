@@ -3,7 +3,8 @@
 //! It moves between queue and batch by value, so that one place owns it at any time. It knows
 //! nothing of other requests, of time or of the budget: whoever books tokens for it has checked
 //! that the pool has the blocks.
-use crate::pool::{BlockId, Pool};
+use crate::event::Nanos;
+use crate::pool::{BlockId, Origin, Pool};
 use crate::request::Request;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +26,8 @@ pub(crate) struct Sequence {
     /// Tokens that the pass under way computes.
     pub(crate) granted: u32,
     pub(crate) admissions: u32,
+    /// When its last token was made; the start of time before its first.
+    pub(crate) last_token: Nanos,
     pub(crate) fate: Fate,
     hashes: Box<[u64]>,
     blocks: Vec<BlockId>,
@@ -40,6 +43,7 @@ impl Sequence {
             computed: 0,
             granted: 0,
             admissions: 0,
+            last_token: 0,
             fate: Fate::Wanted,
             hashes: request.hashes,
             blocks: Vec::new(),
@@ -85,7 +89,11 @@ impl Sequence {
         let full = ((self.computed + tokens) / block_size) as usize;
         for index in from..full.min(self.hashes.len()) {
             let parent = index.checked_sub(1).map(|p| self.hashes[p]);
-            pool.identify(self.blocks[index], parent, self.hashes[index]);
+            let origin = Origin {
+                id: self.id,
+                index: index as u32,
+            };
+            pool.identify(self.blocks[index], parent, self.hashes[index], origin);
         }
     }
 

@@ -129,7 +129,7 @@ fn findable(events: &[EngineEvent]) -> usize {
     let mut cache = HashSet::new();
     for event in events {
         match &event.kind {
-            EventKind::Stored { parent, hashes } => {
+            EventKind::Stored { parent, hashes, .. } => {
                 assert!(
                     parent.is_none_or(|p| cache.contains(&p)),
                     "a parent is stored before its child"

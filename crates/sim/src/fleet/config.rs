@@ -1,0 +1,198 @@
+//! What is simulated: how many engines of which model, under which load, with which mishaps.
+//!
+//! Everything that a run depends on beside the workload and the router is here, so two runs of one
+//! configuration are equal to the byte. It computes nothing.
+use std::fmt;
+
+use crate::config::{ConfigError, EngineConfig};
+use crate::event::Nanos;
+use crate::extents::ExtentConfig;
+
+/// A fleet and what happens to it. Start from `default()`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FleetConfig {
+    /// Engines, at least 1.
+    pub workers: u32,
+    /// What each of them is.
+    pub engine: EngineModel,
+    /// How turns come.
+    pub load: Load,
+    /// Whether and how the router hears of cache changes.
+    pub feed: Feed,
+    /// Engines that die, if they do.
+    pub outages: Option<Outages>,
+    /// Mean time until a client that has not seen a token gives its turn up, evenly spread from half
+    /// to one and a half of it. `None`: clients wait for ever.
+    pub patience: Option<Nanos>,
+    /// Seeds every random choice of the simulator; the router has a seed of its own.
+    pub seed: u64,
+}
+
+impl Default for FleetConfig {
+    fn default() -> Self {
+        Self {
+            workers: 4,
+            engine: EngineModel::DynamoPoly(EngineConfig::default()),
+            load: Load::Replay,
+            feed: Feed::None,
+            outages: None,
+            patience: None,
+            seed: 0,
+        }
+    }
+}
+
+/// An engine model.
+#[derive(Clone, Debug, PartialEq)]
+pub enum EngineModel {
+    /// The published fit of a vLLM-style engine with a block cache: times of the published simulator.
+    DynamoPoly(EngineConfig),
+    /// A large accelerator that keeps a prefix of each session: for long contexts.
+    H100Class(ExtentConfig),
+}
+
+impl EngineModel {
+    /// Tokens that one engine's cache holds.
+    #[must_use]
+    pub fn capacity_tokens(&self) -> u64 {
+        match self {
+            Self::DynamoPoly(config) => config.capacity_tokens(),
+            Self::H100Class(config) => config.capacity_tokens,
+        }
+    }
+}
+
+/// How turns come.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Load {
+    /// Every turn of the workload once, when the workload says; measured from the first arrival to
+    /// the last end.
+    Replay,
+    /// A constant number of live sessions, drawn from the workload and replaced when they finish.
+    Population(PopulationConfig),
+}
+
+/// A closed population. Each live session is a copy of one of the workload's, its turns one after the
+/// other with the time between them that the workload has. Sessions that another one spawned are
+/// left out, as are those that are too short or too large.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PopulationConfig {
+    /// Mean prompt of all live sessions over the fleet's cache; above 0. 1 fills the caches.
+    pub pressure: f64,
+    /// Turns of a session that are used, from its first; at least 1.
+    pub turns: u32,
+    /// Sessions with fewer turns are left out.
+    pub least_turns: u32,
+    /// Sessions with a prompt of this many tokens or more are left out, as are those with a prompt
+    /// of 60 % of a worker's cache or more.
+    pub too_large: u32,
+    /// Longer pauses between two turns are cut to this.
+    pub longest_gap: Nanos,
+    /// Time before anything is measured.
+    pub warm_up: Nanos,
+    /// Time that is measured, above 0.
+    pub measure: Nanos,
+}
+
+impl Default for PopulationConfig {
+    fn default() -> Self {
+        Self {
+            pressure: 1.5,
+            turns: 60,
+            least_turns: 3,
+            too_large: 600_000,
+            longest_gap: 120_000_000_000,
+            warm_up: 1_800_000_000_000,
+            measure: 7_200_000_000_000,
+        }
+    }
+}
+
+/// Whether the router hears what engines store and remove. Only engines with a block cache tell.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Feed {
+    /// Never.
+    None,
+    /// At the end of the pass that changed something.
+    Events {
+        /// Time on the way.
+        lag: Nanos,
+        /// Share of messages that are lost, 0 to 1. A message is what one pass has changed.
+        loss: f64,
+    },
+}
+
+/// Engines die and come back with an empty cache. What they had in flight is lost: a turn without a
+/// token may be sent elsewhere by the router; otherwise its client asks again a second later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outages {
+    /// Mean time from one return of a worker to its next death, exponentially spread; above 0.
+    pub every: Nanos,
+    /// Time until it comes back.
+    pub down: Nanos,
+}
+
+/// A setting that cannot be simulated; the text names it and what is allowed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FleetError(String);
+
+impl FleetError {
+    pub(crate) fn new(detail: impl Into<String>) -> Self {
+        Self(detail.into())
+    }
+
+    pub(crate) fn block_size(engine: u32, workload: u32) -> Self {
+        Self(format!(
+            "the engine's blocks of {engine} tokens do not fit the workload's of {workload}: one must \
+             be a multiple of the other"
+        ))
+    }
+}
+
+impl fmt::Display for FleetError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for FleetError {}
+
+impl From<ConfigError> for FleetError {
+    fn from(error: ConfigError) -> Self {
+        Self(error.to_string())
+    }
+}
+
+impl FleetConfig {
+    /// Refuses what cannot be simulated. O(1).
+    ///
+    /// # Errors
+    /// Names the setting and what is allowed.
+    pub fn validate(&self) -> Result<(), FleetError> {
+        let refuse = |text: &str| Err(FleetError::new(text));
+        if self.workers == 0 || self.workers > 65_536 {
+            return refuse("workers must be 1 to 65536");
+        }
+        match &self.engine {
+            EngineModel::DynamoPoly(config) => config.validate()?,
+            EngineModel::H100Class(config) => config.validate()?,
+        }
+        if let Load::Population(population) = &self.load {
+            if !(population.pressure.is_finite() && population.pressure > 0.0) {
+                return refuse("pressure must be a finite number above 0");
+            }
+            if population.turns == 0 || population.measure == 0 {
+                return refuse("a population needs turns and a time to measure");
+            }
+        }
+        if let Feed::Events { loss, .. } = self.feed
+            && !(0.0..=1.0).contains(&loss)
+        {
+            return refuse("loss must be 0 to 1");
+        }
+        if self.outages.is_some_and(|outages| outages.every == 0) {
+            return refuse("the time between outages must be above 0");
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,221 @@
+//! One engine of a fleet, of whichever model.
+//!
+//! The fleet speaks of turns; an engine model speaks of block hashes or of session prefixes. This room
+//! converts, and answers what the fleet asks of any engine: what it has of a prompt, when something
+//! happens next, what happened. Turns keep their number as request id.
+use super::config::{EngineModel, FleetError};
+use super::content::{Content, TurnKey};
+use crate::config::EngineConfig;
+use crate::engine::Engine;
+use crate::event::{EngineEvent, Nanos};
+use crate::extents::{ExtentConfig, ExtentEngine, ExtentRequest};
+use crate::histogram::Histogram;
+use crate::request::Request;
+use crate::streak::BlockNews;
+
+/// A turn on its way to an engine.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Job {
+    pub(crate) id: u64,
+    pub(crate) key: TurnKey,
+    pub(crate) session: u64,
+    pub(crate) prompt: u32,
+    pub(crate) output: u32,
+}
+
+impl Job {
+    fn extent(&self) -> ExtentRequest {
+        ExtentRequest {
+            id: self.id,
+            session: self.session,
+            turn: self.key.turn,
+            prompt: self.prompt,
+            output: self.output,
+        }
+    }
+}
+
+/// Counts since an engine was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    pub(crate) output_tokens: u64,
+    pub(crate) prompt_tokens: u64,
+    pub(crate) preemptions: u64,
+    pub(crate) passes: u64,
+    pub(crate) busy: Nanos,
+}
+
+impl Tally {
+    pub(crate) fn plus(&self, other: &Self) -> Self {
+        Self {
+            output_tokens: self.output_tokens + other.output_tokens,
+            prompt_tokens: self.prompt_tokens + other.prompt_tokens,
+            preemptions: self.preemptions + other.preemptions,
+            passes: self.passes + other.passes,
+            busy: self.busy + other.busy,
+        }
+    }
+
+    /// What was done since `earlier`.
+    pub(crate) fn minus(&self, earlier: &Self) -> Self {
+        Self {
+            output_tokens: self.output_tokens - earlier.output_tokens,
+            prompt_tokens: self.prompt_tokens - earlier.prompt_tokens,
+            preemptions: self.preemptions - earlier.preemptions,
+            passes: self.passes - earlier.passes,
+            busy: self.busy - earlier.busy,
+        }
+    }
+}
+
+/// What an engine is doing now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Occupancy {
+    pub(crate) running: u64,
+    pub(crate) waiting: u64,
+}
+
+/// An engine.
+#[derive(Debug)]
+pub(crate) enum Machine {
+    Blocks(Box<Engine>),
+    Extents(Box<ExtentEngine>),
+}
+
+impl Machine {
+    /// An empty engine whose clock stands at 0.
+    pub(crate) fn new(model: &EngineModel, blocks: BlockNews) -> Result<Self, FleetError> {
+        Ok(match model {
+            EngineModel::DynamoPoly(config) => {
+                let mut engine = Engine::new(config.clone())?;
+                engine.report_milestones(blocks);
+                Self::Blocks(Box::new(engine))
+            }
+            EngineModel::H100Class(config) => {
+                Self::Extents(Box::new(ExtentEngine::new(config.clone())))
+            }
+        })
+    }
+
+    /// Tokens of each prompt block that the engine has now, from the first on.
+    pub(crate) fn overlap(&self, job: &Job, content: &mut Content<'_>, names: &[u64]) -> u32 {
+        match self {
+            Self::Blocks(engine) => engine.overlap(names, job.prompt),
+            Self::Extents(engine) => engine.overlap(&job.extent(), content),
+        }
+    }
+
+    /// A turn arrives now. `names` are the chain hashes of its blocks, those of its answer included.
+    pub(crate) fn submit(
+        &mut self,
+        now: Nanos,
+        job: &Job,
+        content: &mut Content<'_>,
+        names: &[u64],
+        events: &mut Vec<EngineEvent>,
+    ) {
+        match self {
+            Self::Blocks(engine) => {
+                let request = Request::from_hashes(job.id, job.prompt, job.output, names.into());
+                let taken = request.and_then(|request| engine.submit(now, request));
+                debug_assert_eq!(taken, Ok(()), "a workload has no empty turns");
+            }
+            Self::Extents(engine) => engine.submit(now, job.extent(), content, events),
+        }
+    }
+
+    /// A turn is given up.
+    pub(crate) fn cancel(&mut self, id: u64, events: &mut Vec<EngineEvent>) {
+        match self {
+            Self::Blocks(engine) => {
+                engine.cancel(id, events);
+            }
+            Self::Extents(engine) => engine.cancel(id),
+        }
+    }
+
+    /// The session of this key keeps its cache until then.
+    pub(crate) fn lease(&mut self, session: u64, until: Nanos) {
+        if let Self::Extents(engine) = self {
+            engine.lease(session, until);
+        }
+    }
+
+    /// When something happens next.
+    pub(crate) fn next_event(&self) -> Option<Nanos> {
+        match self {
+            Self::Blocks(engine) => engine.next_event(),
+            Self::Extents(engine) => engine.next_event(),
+        }
+    }
+
+    /// Moves the clock to `until`; a pass that is due then is not begun.
+    pub(crate) fn settle(
+        &mut self,
+        until: Nanos,
+        content: &mut Content<'_>,
+        events: &mut Vec<EngineEvent>,
+    ) {
+        match self {
+            Self::Blocks(engine) => engine.settle(until, events),
+            Self::Extents(engine) => engine.settle(until, content, events),
+        }
+    }
+
+    /// Begins a pass that is due.
+    pub(crate) fn begin(&mut self, content: &mut Content<'_>, events: &mut Vec<EngineEvent>) {
+        match self {
+            Self::Blocks(engine) => engine.begin(events),
+            Self::Extents(engine) => engine.begin(content, events),
+        }
+    }
+
+    /// Time between tokens since the last `clear`.
+    pub(crate) fn gaps(&mut self) -> Option<&mut Histogram> {
+        match self {
+            Self::Blocks(engine) => engine.gaps(),
+            Self::Extents(engine) => Some(&mut engine.gaps),
+        }
+    }
+
+    pub(crate) fn tally(&self) -> Tally {
+        match self {
+            Self::Blocks(engine) => {
+                let stats = engine.counts();
+                Tally {
+                    output_tokens: stats.output_tokens,
+                    prompt_tokens: stats.prompt_tokens,
+                    preemptions: stats.preemptions,
+                    passes: stats.passes,
+                    busy: stats.busy,
+                }
+            }
+            Self::Extents(engine) => Tally {
+                output_tokens: engine.stats.output_tokens,
+                prompt_tokens: engine.stats.prompt_tokens,
+                preemptions: engine.stats.preemptions,
+                passes: engine.stats.steps,
+                busy: engine.stats.busy,
+            },
+        }
+    }
+
+    pub(crate) fn occupancy(&self) -> Occupancy {
+        let (running, waiting) = match self {
+            Self::Blocks(engine) => engine.occupancy(),
+            Self::Extents(engine) => engine.occupancy(),
+        };
+        Occupancy {
+            running: running as u64,
+            waiting: waiting as u64,
+        }
+    }
+}
+
+/// Time that a turn takes on an idle engine of this model which has `cached` tokens of its prompt.
+pub(crate) fn alone_ns(model: &EngineModel, prompt: u32, cached: u32, output: u32) -> Nanos {
+    match model {
+        EngineModel::DynamoPoly(config) => EngineConfig::alone_ns(config, prompt, cached, output),
+        EngineModel::H100Class(config) => ExtentConfig::alone_ns(config, prompt, cached, output),
+    }
+}

@@ -1,0 +1,68 @@
+//! A whole fleet on a virtual clock: what would these turns have done to these engines, had this
+//! router sent them?
+//!
+//! ```
+//! use warmpath_sim::fleet::{FleetConfig, SessionShape, generate, simulate};
+//! use warmpath_sim::router::RoundRobin;
+//!
+//! let workload = generate(&SessionShape::default(), 1)?;
+//! let config = FleetConfig::default();
+//! let report = simulate(&workload, &config, &mut RoundRobin::new(config.workers))?;
+//! assert_eq!(report.turns.arrived, report.turns.completed);
+//! # Ok::<(), warmpath_sim::fleet::FleetError>(())
+//! ```
+//!
+//! Nothing of a policy is here, and no time but that of the clock: the same workload, configuration
+//! and router give the same report to the byte. Cost grows with turns, not with tokens: a pass that
+//! only lengthens answers is one evaluation of the timing model. Memory is that of the workload, 100
+//! bytes a turn and session, and what the router keeps.
+mod agenda;
+mod bounds;
+mod config;
+mod content;
+mod engines;
+mod faults;
+mod generate;
+mod ledger;
+mod machine;
+mod meter;
+mod report;
+mod run;
+mod series;
+mod source;
+mod tidings;
+
+pub use bounds::{Bounds, bounds};
+pub use config::{EngineModel, Feed, FleetConfig, FleetError, Load, Outages, PopulationConfig};
+pub(crate) use content::Content;
+pub use generate::{SessionShape, generate};
+pub use report::{Latency, Regret, Report, Sample, Sessions, Spread, TurnCounts, Work};
+
+use std::num::NonZeroU32;
+
+use warmpath_trace::Workload;
+
+use crate::router::Router;
+
+/// Runs a workload through a fleet and reports what became of it.
+///
+/// # Errors
+/// A configuration that cannot be simulated, or a workload whose blocks do not fit the engine's.
+pub fn simulate(
+    workload: &Workload,
+    config: &FleetConfig,
+    router: &mut dyn Router,
+) -> Result<Report, FleetError> {
+    config.validate()?;
+    run::Fleet::new(workload, config, router)?.run()
+}
+
+/// Tokens of a block as the router of such a fleet sees prompts.
+#[must_use]
+pub fn block_tokens(model: &EngineModel) -> NonZeroU32 {
+    let tokens = match model {
+        EngineModel::DynamoPoly(config) => config.block_size,
+        EngineModel::H100Class(config) => config.block_tokens,
+    };
+    NonZeroU32::new(tokens).unwrap_or(NonZeroU32::MIN)
+}

@@ -1,0 +1,596 @@
+//! The clock of a fleet: what happens next, to whom, and who is told.
+//!
+//! At one time engines finish their passes first, then caches are heard of, workers come and go, the
+//! router's timer runs, clients lose patience, and turns arrive; then engines begin the passes that
+//! are due, so a turn that arrives with the end of a pass is part of the next. Between two events
+//! nothing is looked at. What the router says is done at once; a hold that it settles goes to its
+//! engine in the same moment.
+use hashbrown::HashMap;
+use warmpath_trace::{Next, Workload};
+
+use super::agenda::{Agenda, Item};
+use super::config::{EngineModel, Feed, FleetConfig, FleetError, Load};
+use super::content::{Content, TurnKey};
+use super::engines::Engines;
+use super::faults::Faults;
+use super::machine::{Job, alone_ns};
+use super::meter::{Meter, Times};
+use super::report::Report;
+use super::source::{Population, Replay, Source};
+use super::tidings::{News, Tidings};
+use crate::event::{End, EngineEvent, EventKind, Nanos};
+use crate::router::{Answer, CacheChange, Offer, Presence, Router, Settled, Usage};
+use crate::streak::BlockNews;
+
+/// A client whose turn was lost asks again after this.
+const ASK_AGAIN: Nanos = 1_000_000_000;
+/// A run in which so long nothing but outages happened has come to its end.
+const NOTHING_MORE: Nanos = 86_400_000_000_000;
+
+/// Where a turn is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Whereabouts {
+    /// In the router's hands.
+    Router,
+    /// On an engine.
+    Worker(u32),
+    /// With its client, who asks again.
+    Client,
+}
+
+/// A turn on its way.
+#[derive(Clone, Copy, Debug)]
+struct Live {
+    key: TurnKey,
+    session: u64,
+    at: Whereabouts,
+    times: Times,
+    /// Tokens that its first admission found; `None` before.
+    cached: Option<u32>,
+    /// The turn of its session before it.
+    before: Option<u32>,
+    /// What its session does after it.
+    next: Next,
+}
+
+/// A run under way.
+pub(crate) struct Fleet<'a> {
+    config: &'a FleetConfig,
+    router: &'a mut dyn Router,
+    content: Content<'a>,
+    source: Source<'a>,
+    engines: Engines,
+    agenda: Agenda,
+    faults: Faults,
+    tidings: Tidings,
+    meter: Meter,
+    live: HashMap<u64, Live>,
+    turns: u64,
+    now: Nanos,
+    /// When the router was woken last: it is not woken twice at one time.
+    woken: Option<Nanos>,
+    settled: Vec<Settled>,
+    scratch: Scratch,
+}
+
+#[derive(Default)]
+struct Scratch {
+    events: Vec<EngineEvent>,
+    names: Vec<u64>,
+    session: String,
+    parent: String,
+}
+
+impl<'a> Fleet<'a> {
+    pub(crate) fn new(
+        workload: &'a Workload,
+        config: &'a FleetConfig,
+        router: &'a mut dyn Router,
+    ) -> Result<Self, FleetError> {
+        let mut content = Content::new(workload, super::block_tokens(&config.engine))?;
+        let mut agenda = Agenda::default();
+        let (source, from) = match &config.load {
+            Load::Replay => (Source::Replay(Replay::new(workload)), 0),
+            Load::Population(population) => {
+                content.allow_instances();
+                let capacity = config.engine.capacity_tokens();
+                let mut people =
+                    Population::new(workload, population, capacity, config.workers, config.seed)?;
+                people.begin(&mut agenda);
+                (Source::Population(people), population.warm_up)
+            }
+        };
+        let news = match config.feed {
+            Feed::None => BlockNews::Dropped,
+            Feed::Events { .. } => BlockNews::Reported,
+        };
+        Ok(Self {
+            engines: Engines::new(&config.engine, config.workers, news)?,
+            faults: Faults::new(config, &mut agenda),
+            tidings: Tidings::new(config.feed, config.seed),
+            meter: Meter::new(from),
+            config,
+            router,
+            content,
+            source,
+            agenda,
+            live: HashMap::new(),
+            turns: 0,
+            now: 0,
+            woken: None,
+            settled: Vec::new(),
+            scratch: Scratch::default(),
+        })
+    }
+
+    /// Runs to the end of the workload or of the measurement.
+    pub(crate) fn run(mut self) -> Result<Report, FleetError> {
+        let (cut, population) = match (&self.config.load, &self.source) {
+            (Load::Population(population), Source::Population(people)) => {
+                let cut = population.warm_up.saturating_add(population.measure);
+                (Some(cut), Some(people.target() as u64))
+            }
+            _ => (None, None),
+        };
+        let mut is_measuring = self.meter.from == 0;
+        let mut alive = 0;
+        while let Some(next) = self.next_at() {
+            if cut.is_some_and(|cut| next >= cut) {
+                break;
+            }
+            if !is_measuring && next >= self.meter.from {
+                is_measuring = true;
+                self.settle_all(self.meter.from);
+                self.engines.mark();
+            }
+            if self.engines.next_at().is_some() || self.agenda.turns() > 0 {
+                alive = next;
+            } else if next > alive.saturating_add(NOTHING_MORE) {
+                break;
+            }
+            self.now = self.now.max(next);
+            self.meter.sample(self.now, &self.engines, &*self.router);
+            self.step();
+        }
+        if let Some(cut) = cut {
+            self.settle_all(cut);
+        }
+        let end = cut.unwrap_or(self.now);
+        let mut left: Vec<(u64, Live)> = self.live.drain().collect();
+        left.sort_unstable_by_key(|(id, _)| *id);
+        for (_, live) in left {
+            let is_held = live.at == Whereabouts::Router;
+            self.meter.unfinished(end, &live.times, is_held);
+        }
+        let report = self.meter.report(cut, &mut self.engines, &*self.router);
+        Ok(Report {
+            seed: self.config.seed,
+            population,
+            ..report
+        })
+    }
+
+    fn next_at(&self) -> Option<Nanos> {
+        let wake = self.wake();
+        let turns = self.source.next_open();
+        // Outages go on for ever; without turns nobody is there to notice.
+        let is_over = self.live.is_empty() && turns.is_none() && self.agenda.turns() == 0;
+        let agenda = self.agenda.next_at().filter(|_| !is_over);
+        let wake = wake.filter(|_| !is_over);
+        [self.engines.next_at(), wake, turns, agenda]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    fn wake(&self) -> Option<Nanos> {
+        let wake = self.router.next_wake()?;
+        Some(match self.woken {
+            Some(woken) if wake <= woken => woken + 1_000,
+            _ => wake,
+        })
+    }
+
+    /// Everything that happens at this time.
+    fn step(&mut self) {
+        let now = self.now;
+        for worker in 0..self.engines.count() {
+            if self.engines.is_due(worker, now) {
+                let mut events = std::mem::take(&mut self.scratch.events);
+                self.engines
+                    .settle(worker, now, &mut self.content, &mut events);
+                self.hear(worker, events);
+            }
+        }
+        while self.agenda.is_before_arrivals(now) {
+            let item = self.agenda.take_due(now);
+            self.happen(item);
+        }
+        if self.wake().is_some_and(|wake| wake <= now) {
+            self.woken = Some(now);
+            self.router.advance(now, &mut self.settled);
+            self.follow();
+        }
+        while let Some(key) = self.source.take_open(now) {
+            self.arrive(key);
+        }
+        while let Some(item) = self.agenda.take_due(now) {
+            self.happen(Some(item));
+        }
+        for worker in 0..self.engines.count() {
+            if self.engines.is_due(worker, now) {
+                let mut events = std::mem::take(&mut self.scratch.events);
+                self.engines
+                    .settle(worker, now, &mut self.content, &mut events);
+                self.engines.begin(worker, &mut self.content, &mut events);
+                self.hear(worker, events);
+            }
+        }
+    }
+
+    fn settle_all(&mut self, at: Nanos) {
+        self.now = self.now.max(at);
+        for worker in 0..self.engines.count() {
+            let mut events = std::mem::take(&mut self.scratch.events);
+            self.engines
+                .settle(worker, at, &mut self.content, &mut events);
+            self.hear(worker, events);
+        }
+    }
+
+    fn happen(&mut self, item: Option<Item>) {
+        match item {
+            None => {}
+            Some(Item::Deliver { worker, news }) => self.tell(worker, &news),
+            Some(Item::Die(worker)) => self.die(worker),
+            Some(Item::Return(worker)) => self.come_back(worker),
+            Some(Item::LosePatience(id)) => self.give_up(id),
+            Some(Item::AskAgain(id)) => self.ask_again(id),
+            Some(Item::Arrive(key)) => self.arrive(key),
+        }
+    }
+
+    /// A client sends a turn for the first time.
+    fn arrive(&mut self, key: TurnKey) {
+        let turn = self.content.workload().turns()[key.turn as usize];
+        let (session, next) = match &self.source {
+            Source::Replay(_) => (u64::from(turn.session), turn.next),
+            Source::Population(people) if people.is_last(key) => (key.instance.into(), Next::End),
+            Source::Population(_) => (key.instance.into(), turn.next),
+        };
+        let sessions = &mut self.meter.sessions;
+        let before = sessions.arrive(self.now, session, key.turn, turn.input_tokens);
+        self.meter.arrived(self.now);
+        self.source.started(self.now, key, &mut self.agenda);
+        self.ask(Live {
+            key,
+            session,
+            at: Whereabouts::Router,
+            times: Times {
+                arrived: self.now,
+                asked: self.now,
+                first_token: None,
+                was_held: false,
+            },
+            cached: None,
+            before,
+            next,
+        });
+    }
+
+    /// The turn comes to the router's door, under a number of its own.
+    fn ask(&mut self, mut live: Live) {
+        self.turns += 1;
+        let id = self.turns;
+        live.at = Whereabouts::Router;
+        live.times.asked = self.now;
+        self.live.insert(id, live);
+        if let Some(patience) = self.faults.patience() {
+            let at = self.now.saturating_add(patience);
+            self.agenda.add(at, Item::LosePatience(id));
+        }
+        let workload = self.content.workload();
+        let turn = workload.turns()[live.key.turn as usize];
+        self.scratch.name(workload, turn.session, live.key.instance);
+        let info = &workload.sessions()[turn.session as usize];
+        let offer = Offer {
+            turn: id,
+            session: &self.scratch.session,
+            parent: info.parent.map(|_| &*self.scratch.parent),
+            blocks: self.content.prompt_ids(live.key),
+            prompt_tokens: turn.input_tokens,
+            next: live.next,
+        };
+        let answer = self.router.submit(self.now, &offer, &mut self.settled);
+        match answer {
+            Answer::Go(worker) => self.place(id, worker),
+            Answer::Hold => {
+                if let Some(live) = self.live.get_mut(&id) {
+                    live.times.was_held = true;
+                }
+            }
+            Answer::Refused => self.refused(id),
+        }
+        self.follow();
+    }
+
+    /// Does what the router's last call has settled.
+    fn follow(&mut self) {
+        while !self.settled.is_empty() {
+            for settled in std::mem::take(&mut self.settled) {
+                match settled.worker {
+                    Some(worker) => self.place(settled.turn, worker),
+                    None => self.refused(settled.turn),
+                }
+            }
+        }
+    }
+
+    /// The turn goes to an engine; one that is down does not answer.
+    fn place(&mut self, id: u64, worker: u32) {
+        let Some(live) = self.live.get_mut(&id) else {
+            return;
+        };
+        live.at = Whereabouts::Worker(worker);
+        live.cached = None;
+        let live = *live;
+        if !self.engines.is_up(worker) {
+            self.router.cancel(self.now, id, &mut self.settled);
+            self.lose(id);
+            return;
+        }
+        let turn = self.content.workload().turns()[live.key.turn as usize];
+        let job = Job {
+            id,
+            key: live.key,
+            session: live.session,
+            prompt: turn.input_tokens,
+            output: turn.output_tokens,
+        };
+        self.scratch.names.clear();
+        if let EngineModel::DynamoPoly(_) = self.config.engine {
+            let (_, names) = self.content.blocks(live.key);
+            self.scratch.names.extend_from_slice(names);
+        }
+        let names = &self.scratch.names;
+        let offered = self.engines.offered(worker, &job, &mut self.content, names);
+        self.meter.placed(self.now, &live.times, offered);
+        self.tidings.sent(id, live.key);
+        let mut events = std::mem::take(&mut self.scratch.events);
+        let content = &mut self.content;
+        self.engines
+            .submit(worker, self.now, &job, content, names, &mut events);
+        self.hear(worker, events);
+    }
+
+    /// What an engine reports. Gives the list back, empty.
+    fn hear(&mut self, worker: u32, mut events: Vec<EngineEvent>) {
+        let mut news = Vec::new();
+        for EngineEvent { at, kind } in events.drain(..) {
+            if let EventKind::Stored { .. } | EventKind::Removed { .. } = kind {
+                news.extend(self.tidings.read(kind, &mut self.content));
+                continue;
+            }
+            self.send(worker, &mut news);
+            match kind {
+                EventKind::Admitted { id, cached_tokens } => self.admitted(at, id, cached_tokens),
+                EventKind::FirstToken { id } => self.first_token(at, id),
+                EventKind::Ended { id, end, produced } => self.ended(worker, id, end, produced),
+                _ => {}
+            }
+        }
+        self.send(worker, &mut news);
+        if self.scratch.events.capacity() < events.capacity() {
+            self.scratch.events = events;
+        }
+    }
+
+    fn admitted(&mut self, at: Nanos, id: u64, cached: u32) {
+        if let Some(live) = self.live.get_mut(&id)
+            && live.cached.is_none()
+        {
+            live.cached = Some(cached);
+            let turn = &self.content.workload().turns()[live.key.turn as usize];
+            self.meter.admitted(at, turn.input_tokens, cached);
+        }
+    }
+
+    fn first_token(&mut self, at: Nanos, id: u64) {
+        let Some(live) = self.live.get_mut(&id) else {
+            return;
+        };
+        if live.times.first_token.is_none() {
+            live.times.first_token = Some(at);
+            self.meter.first_token(at, &live.times);
+        }
+        self.router.first_token(at, id, &mut self.settled);
+        self.follow();
+    }
+
+    fn ended(&mut self, worker: u32, id: u64, end: End, produced: u32) {
+        self.tidings.left(id);
+        if end == End::Cancelled {
+            return;
+        }
+        let Some(live) = self.live.remove(&id) else {
+            return;
+        };
+        let counts = &mut self.meter.counts;
+        match end {
+            End::Complete => counts.completed += 1,
+            End::CacheFull => counts.outgrown += 1,
+            End::Rejected | End::Cancelled => {
+                counts.rejected += 1;
+                self.over(&live);
+                self.router.cancel(self.now, id, &mut self.settled);
+                self.follow();
+                return;
+            }
+        }
+        let turn = self.content.workload().turns()[live.key.turn as usize];
+        let repeated = live.before.map_or(0, |before| {
+            self.content.common_tokens(before, live.key.turn)
+        });
+        let alone = alone_ns(&self.config.engine, turn.input_tokens, repeated, produced);
+        let context = turn.input_tokens.saturating_add(produced);
+        let is_measured = self.now >= self.meter.from;
+        let sessions = &mut self.meter.sessions;
+        sessions.answer(self.now, live.session, alone, context, is_measured);
+        self.meter.answered(self.now, &live.times);
+        self.over(&live);
+        let usage = Usage {
+            prompt_tokens: turn.input_tokens,
+            cached_tokens: live.cached.unwrap_or(0).min(turn.input_tokens),
+            completion_tokens: produced,
+            next: live.next,
+        };
+        self.router
+            .complete(self.now, id, &usage, &mut self.settled);
+        if let Some(until) = self.router.keep_until(id) {
+            self.engines.lease(worker, live.session, until);
+        }
+        self.follow();
+    }
+
+    /// The turn is over, however it ended: those that wait for it may go on.
+    fn over(&mut self, live: &Live) {
+        self.meter.ended(self.now);
+        if self.source.ended(self.now, live.key, &mut self.agenda) {
+            self.meter.sessions.finish(self.now, live.session);
+        }
+    }
+
+    fn refused(&mut self, id: u64) {
+        if let Some(live) = self.live.remove(&id) {
+            self.meter.counts.refused += 1;
+            self.over(&live);
+        }
+    }
+
+    /// The client leaves if it has not seen a token yet.
+    fn give_up(&mut self, id: u64) {
+        let waits = |live: &Live| live.times.first_token.is_none();
+        let Some(live) = self.live.get(&id).copied().filter(waits) else {
+            return;
+        };
+        self.live.remove(&id);
+        self.meter.counts.given_up += 1;
+        if let Whereabouts::Worker(worker) = live.at {
+            let mut events = std::mem::take(&mut self.scratch.events);
+            let content = &mut self.content;
+            self.engines
+                .cancel(worker, self.now, id, content, &mut events);
+            self.hear(worker, events);
+        }
+        self.over(&live);
+        self.router.cancel(self.now, id, &mut self.settled);
+        self.follow();
+    }
+
+    fn die(&mut self, worker: u32) {
+        self.engines.die(worker, self.now, &mut self.content);
+        self.faults.died(self.now, worker, &mut self.agenda);
+        self.router
+            .set_presence(self.now, worker, Presence::Down, &mut self.settled);
+        self.follow();
+        let is_lost = |live: &Live| live.at == Whereabouts::Worker(worker);
+        let lost = self.live.iter().filter(|(_, live)| is_lost(live));
+        let mut lost: Vec<u64> = lost.map(|(id, _)| *id).collect();
+        lost.sort_unstable();
+        for id in lost {
+            self.tidings.left(id);
+            self.fail_over(id);
+        }
+    }
+
+    /// The worker of this turn has died: the router may send it elsewhere before its first token.
+    fn fail_over(&mut self, id: u64) {
+        let Some(live) = self.live.get(&id) else {
+            return;
+        };
+        if live.times.first_token.is_some() {
+            self.router.cancel(self.now, id, &mut self.settled);
+            self.lose(id);
+        } else {
+            match self.router.reroute(self.now, id, &mut self.settled) {
+                Some(worker) => {
+                    self.meter.counts.retried += 1;
+                    self.place(id, worker);
+                }
+                None => self.lose(id),
+            }
+        }
+        self.follow();
+    }
+
+    /// The router has let go of the turn; its client asks again.
+    fn lose(&mut self, id: u64) {
+        if let Some(live) = self.live.get_mut(&id) {
+            live.at = Whereabouts::Client;
+            let at = self.now.saturating_add(ASK_AGAIN);
+            self.agenda.add(at, Item::AskAgain(id));
+        }
+    }
+
+    fn ask_again(&mut self, id: u64) {
+        if let Some(live) = self.live.remove(&id) {
+            self.meter.counts.retried += 1;
+            self.ask(live);
+        }
+    }
+
+    fn come_back(&mut self, worker: u32) {
+        self.engines.come_back(worker, self.now, &mut self.content);
+        self.faults.came_back(self.now, worker, &mut self.agenda);
+        if self.tidings.is_on() {
+            self.router
+                .cache_changed(self.now, worker, &CacheChange::Cleared);
+        }
+        self.router
+            .set_presence(self.now, worker, Presence::Up, &mut self.settled);
+        self.follow();
+    }
+
+    /// A message of one worker's cache leaves for the router.
+    fn send(&mut self, worker: u32, news: &mut Vec<News>) {
+        if news.is_empty() {
+            return;
+        }
+        let news = std::mem::take(news);
+        match self.tidings.arrival(self.now) {
+            Some(at) if at == self.now => self.tell(worker, &news),
+            Some(at) => self.agenda.add(at, Item::Deliver { worker, news }),
+            None => {}
+        }
+    }
+
+    fn tell(&mut self, worker: u32, news: &[News]) {
+        for one in news {
+            self.router.cache_changed(self.now, worker, &one.change());
+        }
+    }
+}
+
+impl Scratch {
+    /// What the session and its parent are called in this instance.
+    fn name(&mut self, workload: &Workload, session: u32, instance: u32) {
+        let info = &workload.sessions()[session as usize];
+        write_name(&mut self.session, &info.name, instance);
+        if let Some(parent) = info.parent {
+            write_name(
+                &mut self.parent,
+                &workload.sessions()[parent as usize].name,
+                instance,
+            );
+        }
+    }
+}
+
+fn write_name(out: &mut String, name: &str, instance: u32) {
+    out.clear();
+    out.push_str(name);
+    if instance > 0 {
+        out.push('#');
+        out.push_str(&instance.to_string());
+    }
+}

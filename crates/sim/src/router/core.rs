@@ -1,0 +1,272 @@
+//! The shipped core behind its public door, called as a gateway calls it.
+//!
+//! Each method is one call that a gateway makes, with what a gateway knows at that time: the blocks of
+//! the prompt at submit, the usage at the end, the timer when the core has asked for it. Every call
+//! may settle holds. Nothing is decided here; what is converted is time (the core counts
+//! microseconds) and names (a turn's number against its reservation).
+use hashbrown::HashMap;
+
+use warmpath_core::receipt::Reported;
+use warmpath_core::scheduler::{
+    Completion, Config, GroupOptions, Health, Ids, Outcome, Prompt, Scheduler,
+    Settled as CoreSettled, Turn, TurnKind, Verdict, WorkerOptions,
+};
+use warmpath_core::session::Phase;
+use warmpath_core::{Micros, ReservationId, Result, TargetId, WorkerId};
+use warmpath_trace::Next;
+
+use super::{Answer, Gauges, IndexCost, Offer, Presence, Router, Settled, Usage};
+use crate::event::Nanos;
+
+/// Whether a client says that a turn is its session's last.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Farewell {
+    /// It does.
+    #[default]
+    Said,
+    /// The router has to find out.
+    Unsaid,
+}
+
+/// How the core is set up.
+#[derive(Clone, Debug)]
+pub struct CoreOptions {
+    /// What a report calls it.
+    pub label: String,
+    /// The core's own settings: admission, score, limits, seed.
+    pub config: Config,
+    /// Workers, at least 1.
+    pub workers: u32,
+    /// Tokens that a worker's cache holds, as the operator has told the core.
+    pub capacity_tokens: Option<u64>,
+    /// Block size and lifetime of predictions.
+    pub group: GroupOptions,
+    /// Whether clients say goodbye.
+    pub farewell: Farewell,
+}
+
+/// The shipped core.
+#[derive(Debug)]
+pub struct CoreRouter {
+    label: String,
+    core: Scheduler,
+    target: TargetId,
+    farewell: Farewell,
+    reservations: HashMap<u64, ReservationId>,
+    turns: HashMap<ReservationId, u64>,
+    settled: Vec<CoreSettled>,
+    calls: u64,
+}
+
+impl CoreRouter {
+    /// A core with one group of workers 0 to `workers` - 1 and one target.
+    ///
+    /// # Errors
+    /// What the core refuses.
+    pub fn new(options: CoreOptions) -> Result<Self> {
+        let mut core = Scheduler::new(options.config)?;
+        let start = Micros(0);
+        let group = core.add_group(start, options.group)?;
+        let target = core.add_target("model", group)?;
+        let mut settled = Vec::new();
+        for worker in 0..options.workers {
+            let worker = WorkerOptions {
+                name: format!("worker-{worker}"),
+                group,
+                capacity_tokens: options.capacity_tokens,
+            };
+            core.add_worker(start, worker, &mut settled)?;
+        }
+        Ok(Self {
+            label: options.label,
+            core,
+            target,
+            farewell: options.farewell,
+            reservations: HashMap::new(),
+            turns: HashMap::new(),
+            settled,
+            calls: 0,
+        })
+    }
+
+    /// The core, for a look.
+    #[must_use]
+    pub fn scheduler(&self) -> &Scheduler {
+        &self.core
+    }
+
+    /// The reservation of a turn that is held or under way.
+    fn reservation(&mut self, turn: u64) -> Option<ReservationId> {
+        self.calls += 1;
+        self.reservations.get(&turn).copied()
+    }
+
+    fn forget(&mut self, turn: u64) -> Option<ReservationId> {
+        self.calls += 1;
+        let id = self.reservations.remove(&turn)?;
+        self.turns.remove(&id);
+        Some(id)
+    }
+
+    /// Passes on what the last call has settled.
+    fn deliver(&mut self, out: &mut Vec<Settled>) {
+        for settled in self.settled.drain(..) {
+            let Some(&turn) = self.turns.get(&settled.reservation) else {
+                continue;
+            };
+            let worker = match settled.outcome {
+                Outcome::Go(placement) => Some(placement.worker.0),
+                Outcome::OwnerUnavailable
+                | Outcome::NoWorker
+                | Outcome::HoldLimit
+                | Outcome::Closed => {
+                    self.turns.remove(&settled.reservation);
+                    self.reservations.remove(&turn);
+                    None
+                }
+            };
+            out.push(Settled { turn, worker });
+        }
+    }
+}
+
+impl Router for CoreRouter {
+    fn label(&self) -> String {
+        self.label.clone()
+    }
+
+    fn submit(&mut self, now: Nanos, offer: &Offer<'_>, settled: &mut Vec<Settled>) -> Answer {
+        self.calls += 1;
+        let is_last = (offer.next, self.farewell) == (Next::End, Farewell::Said);
+        let turn = Turn {
+            tenant: "",
+            session: Some(offer.session),
+            parent: offer.parent,
+            kind: match is_last {
+                true => TurnKind::Final,
+                false => TurnKind::Ordinary,
+            },
+            targets: &[self.target],
+            pin: None,
+            tool_results: Ids::default(),
+            state: Ids::default(),
+            prompt: Prompt::Hashes {
+                hashes: offer.blocks,
+                tokens: Some(offer.prompt_tokens),
+            },
+        };
+        let submitted = self.core.submit(micros(now), &turn, &mut self.settled);
+        let answer = match submitted {
+            Ok(submitted) => {
+                self.turns.insert(submitted.reservation, offer.turn);
+                self.reservations.insert(offer.turn, submitted.reservation);
+                match submitted.verdict {
+                    Verdict::Go(placement) => Answer::Go(placement.worker.0),
+                    Verdict::Hold => Answer::Hold,
+                }
+            }
+            Err(_) => Answer::Refused,
+        };
+        self.deliver(settled);
+        answer
+    }
+
+    fn first_token(&mut self, now: Nanos, turn: u64, settled: &mut Vec<Settled>) {
+        if let Some(id) = self.reservation(turn) {
+            self.core.first_token(micros(now), id, &mut self.settled);
+            self.deliver(settled);
+        }
+    }
+
+    fn complete(&mut self, now: Nanos, turn: u64, usage: &Usage, settled: &mut Vec<Settled>) {
+        let Some(id) = self.forget(turn) else {
+            return;
+        };
+        let completion = Completion {
+            reported: Reported {
+                prompt_tokens: Some(usage.prompt_tokens),
+                cached_tokens: Some(usage.cached_tokens),
+                completion_tokens: Some(usage.completion_tokens),
+            },
+            phase: match usage.next {
+                Next::Tool => Some(Phase::Acting),
+                Next::Person | Next::End => Some(Phase::Reasoning),
+                Next::Unknown => None,
+            },
+            ..Completion::default()
+        };
+        self.core
+            .complete(micros(now), id, &completion, &mut self.settled);
+        self.deliver(settled);
+    }
+
+    fn cancel(&mut self, now: Nanos, turn: u64, settled: &mut Vec<Settled>) {
+        if let Some(id) = self.forget(turn) {
+            self.core.cancel(micros(now), id, &mut self.settled);
+            self.deliver(settled);
+        }
+    }
+
+    fn reroute(&mut self, now: Nanos, turn: u64, settled: &mut Vec<Settled>) -> Option<u32> {
+        let id = self.reservation(turn)?;
+        let moved = self.core.reroute(micros(now), id, &mut self.settled);
+        self.deliver(settled);
+        match moved {
+            Ok(placement) => Some(placement.worker.0),
+            Err(_) => {
+                self.cancel(now, turn, settled);
+                None
+            }
+        }
+    }
+
+    fn set_presence(
+        &mut self,
+        now: Nanos,
+        worker: u32,
+        presence: Presence,
+        settled: &mut Vec<Settled>,
+    ) {
+        self.calls += 1;
+        let health = match presence {
+            Presence::Up => Health::Up,
+            Presence::Down => Health::Down,
+        };
+        let told = self
+            .core
+            .set_health(micros(now), WorkerId(worker), health, &mut self.settled);
+        debug_assert!(told.is_ok(), "the fleet has no other workers than the core");
+        self.deliver(settled);
+    }
+
+    fn next_wake(&self) -> Option<Nanos> {
+        self.core.next_wake().map(|at| at.0.saturating_mul(1_000))
+    }
+
+    fn advance(&mut self, now: Nanos, settled: &mut Vec<Settled>) {
+        self.calls += 1;
+        self.core.advance(micros(now), &mut self.settled);
+        self.deliver(settled);
+    }
+
+    fn gauges(&self) -> Gauges {
+        let status = self.core.status();
+        Gauges {
+            held: status.holds as u64,
+            paused: status.paused as u64,
+        }
+    }
+
+    fn index_cost(&self) -> Option<IndexCost> {
+        let stats = self.core.prefix().stats();
+        Some(IndexCost {
+            blocks: stats.blocks as u64,
+            bytes: stats.bytes as u64,
+            calls: self.calls,
+        })
+    }
+}
+
+fn micros(now: Nanos) -> Micros {
+    Micros(now / 1_000)
+}
