@@ -222,16 +222,6 @@ impl Engine {
         }
     }
 
-    /// What it did since it was made; what it holds now is left at 0. O(1).
-    pub(crate) fn counts(&self) -> &EngineStats {
-        &self.stats
-    }
-
-    /// Requests in the batch and requests that wait.
-    pub(crate) fn occupancy(&self) -> (usize, usize) {
-        (self.running.len(), self.waiting.len())
-    }
-
     /// Tokens of a prompt of `length` tokens with these blocks that an admission would find now.
     pub(crate) fn overlap(&self, hashes: &[u64], length: u32) -> u32 {
         if self.config.reuse == Reuse::Never {

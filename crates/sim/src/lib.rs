@@ -1,10 +1,14 @@
-//! An engine model on a virtual clock: what an inference engine would do with the turns it is given.
+//! Inference engines on a virtual clock, alone or as a fleet behind a router.
 //!
-//! Continuous batching, chunked prefill, a block cache with prefix reuse and LRU eviction, and
-//! pre-emption, with the cost of a pass as the only source of time. It answers when each token of
-//! each request appears and how much of its prompt was reused. It knows nothing of routing, HTTP or
-//! text, and nothing random happens in it: the same calls give the same events. It trusts its
-//! caller to submit in the order in which simultaneous requests should be served.
+//! [`Engine`] is one engine with a block cache: continuous batching, chunked prefill, prefix reuse with
+//! LRU eviction, and pre-emption, with the cost of a pass as the only source of time. It answers when
+//! each token of each request appears and how much of its prompt was reused. [`fleet`] runs many
+//! engines under a whole workload and reports how its sessions fared; [`router`] is who may decide
+//! there: the usual load balancers, or the shipped core behind its public door.
+//!
+//! Nothing here knows HTTP or text, nothing of a policy is decided here, and nothing random happens
+//! without a seed: the same calls give the same events on any machine. An engine trusts its caller to
+//! submit in the order in which simultaneous requests should be served.
 //!
 //! ```
 //! use warmpath_sim::{Engine, EngineConfig, Request};

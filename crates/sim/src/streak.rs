@@ -37,6 +37,22 @@ pub(crate) enum BlockNews {
 }
 
 impl Detail {
+    /// No single tokens, which is what allows to skip.
+    pub(crate) fn milestones(blocks: BlockNews) -> Self {
+        Self::Milestones {
+            gaps: Box::default(),
+            blocks,
+        }
+    }
+
+    /// The time between tokens so far, if only milestones are reported.
+    pub(crate) fn gaps(&mut self) -> Option<&mut Histogram> {
+        match self {
+            Self::EveryToken => None,
+            Self::Milestones { gaps, .. } => Some(gaps),
+        }
+    }
+
     pub(crate) fn wants_blocks(&self) -> bool {
         !matches!(
             self,
@@ -78,22 +94,6 @@ pub(crate) struct Streak {
 }
 
 impl Engine {
-    /// Reports milestones from now on instead of single tokens, which is what allows to skip.
-    pub(crate) fn report_milestones(&mut self, blocks: BlockNews) {
-        self.detail = Detail::Milestones {
-            gaps: Box::default(),
-            blocks,
-        };
-    }
-
-    /// The time between tokens so far, if only milestones are reported.
-    pub(crate) fn gaps(&mut self) -> Option<&mut Histogram> {
-        match &mut self.detail {
-            Detail::EveryToken => None,
-            Detail::Milestones { gaps, .. } => Some(gaps),
-        }
-    }
-
     /// What follows on the pass that has just begun, if that is nothing for a while. Whoever waits
     /// was refused for want of room or of a seat, and neither changes in a streak.
     pub(crate) fn foresee(&self) -> Option<Streak> {
@@ -219,7 +219,7 @@ mod tests {
     ) -> (Vec<EngineEvent>, u128, u64) {
         let mut engine = Engine::new(config.clone()).unwrap();
         if !every_token {
-            engine.report_milestones(BlockNews::Reported);
+            engine.detail = Detail::milestones(BlockNews::Reported);
         }
         let (mut events, mut at) = (Vec::new(), 0);
         for (id, (wait, call)) in calls.iter().enumerate() {
@@ -271,7 +271,7 @@ mod tests {
     #[test]
     fn gaps_are_those_of_the_tokens() {
         let mut engine = Engine::new(EngineConfig::default()).unwrap();
-        engine.report_milestones(BlockNews::Dropped);
+        engine.detail = Detail::milestones(BlockNews::Dropped);
         let tokens = vec![1; 1_000];
         engine
             .submit(0, Request::drawn(1, &tokens, 500, 1, 64).unwrap())
@@ -283,7 +283,7 @@ mod tests {
             _ => None,
         });
         let last = events.last().unwrap().at;
-        let gaps = engine.gaps().unwrap();
+        let gaps = engine.detail.gaps().unwrap();
         assert_eq!(gaps.count(), 499);
         let mean = (last - first.unwrap()) as f64 / 499.0;
         assert!((gaps.mean().unwrap() - mean).abs() < 1e-3);

@@ -142,11 +142,13 @@ impl ExtentEngine {
     }
 
     /// Gives a request up; one in the batch leaves with the end of the step.
-    pub(crate) fn cancel(&mut self, id: u64) {
-        if self.waiting.take(id).is_none() {
-            self.cancelled.push(id);
-            self.look_again();
+    pub(crate) fn cancel(&mut self, id: u64, events: &mut Vec<EngineEvent>) {
+        match self.waiting.take(id) {
+            Some(task) => events.push(task_end(self.now, &task, End::Cancelled)),
+            None => self.cancelled.push(id),
         }
+        // Whoever waited behind it may have room now.
+        self.look_again();
     }
 
     /// When something happens next; the present moment means that a step is due.
@@ -471,3 +473,6 @@ fn task_end(at: Nanos, task: &Task, end: End) -> EngineEvent {
     };
     EngineEvent { at, kind }
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,9 +2,8 @@
 //!
 //! Everything that a run depends on beside the workload and the router is here, so two runs of one
 //! configuration are equal to the byte. It computes nothing.
-use std::fmt;
-
-use crate::config::{ConfigError, EngineConfig};
+use super::error::FleetError;
+use crate::config::EngineConfig;
 use crate::event::Nanos;
 use crate::extents::ExtentConfig;
 
@@ -130,37 +129,6 @@ pub struct Outages {
     pub every: Nanos,
     /// Time until it comes back.
     pub down: Nanos,
-}
-
-/// A setting that cannot be simulated; the text names it and what is allowed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FleetError(String);
-
-impl FleetError {
-    pub(crate) fn new(detail: impl Into<String>) -> Self {
-        Self(detail.into())
-    }
-
-    pub(crate) fn block_size(engine: u32, workload: u32) -> Self {
-        Self(format!(
-            "the engine's blocks of {engine} tokens do not fit the workload's of {workload}: one must \
-             be a multiple of the other"
-        ))
-    }
-}
-
-impl fmt::Display for FleetError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for FleetError {}
-
-impl From<ConfigError> for FleetError {
-    fn from(error: ConfigError) -> Self {
-        Self(error.to_string())
-    }
 }
 
 impl FleetConfig {

@@ -12,7 +12,7 @@ use std::num::NonZeroU32;
 use warmpath_core::block::{Chain, Seed, hash_content};
 use warmpath_trace::Workload;
 
-use super::config::FleetError;
+use super::error::FleetError;
 use crate::random::mix;
 
 /// Instance 0 is the workload itself; higher ones are further copies of its sessions.

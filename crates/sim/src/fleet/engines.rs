@@ -3,8 +3,9 @@
 //! It keeps the time of each engine's next event, so that an event of one costs a look at a list of
 //! numbers and not at the others. An engine that dies is replaced by an empty one; what it had done
 //! still counts. It does not know turns beyond their numbers, nor the router.
-use super::config::{EngineModel, FleetError};
+use super::config::EngineModel;
 use super::content::Content;
+use super::error::FleetError;
 use super::machine::{Job, Machine, Occupancy, Tally};
 use crate::event::{EngineEvent, Nanos};
 use crate::histogram::Histogram;
@@ -92,16 +93,10 @@ impl Engines {
     }
 
     /// What the prompt finds on `worker`, and at most on any that is up. O(workers + blocks found).
-    pub(crate) fn offered(
-        &self,
-        worker: u32,
-        job: &Job,
-        content: &mut Content<'_>,
-        names: &[u64],
-    ) -> Offered {
+    pub(crate) fn offered(&self, worker: u32, job: &Job<'_>, content: &mut Content<'_>) -> Offered {
         let mut offered = Offered { taken: 0, best: 0 };
         for other in (0..self.count()).filter(|&other| self.is_up(other)) {
-            let found = self.machines[other as usize].overlap(job, content, names);
+            let found = self.machines[other as usize].overlap(job, content);
             offered.best = offered.best.max(found);
             if other == worker {
                 offered.taken = found;
@@ -115,14 +110,13 @@ impl Engines {
         &mut self,
         worker: u32,
         now: Nanos,
-        job: &Job,
+        job: &Job<'_>,
         content: &mut Content<'_>,
-        names: &[u64],
         events: &mut Vec<EngineEvent>,
     ) {
         let machine = &mut self.machines[worker as usize];
         machine.settle(now, content, events);
-        machine.submit(now, job, content, names, events);
+        machine.submit(now, job, content, events);
         self.look(worker);
     }
 

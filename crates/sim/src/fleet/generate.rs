@@ -9,7 +9,7 @@ use std::num::NonZeroU32;
 use warmpath_core::Micros;
 use warmpath_trace::{Moment, NewStart, NewTurn, Next, Wait, Workload, WorkloadBuilder};
 
-use super::config::FleetError;
+use super::error::FleetError;
 use crate::random::Random;
 
 /// What sessions look like. Start from `default()`: agents with contexts of some 10,000 tokens.

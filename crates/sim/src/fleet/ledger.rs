@@ -1,9 +1,10 @@
 //! How do sessions fare, each against itself alone?
 //!
 //! Of every session: when it began, what its turns and pauses would have taken on an idle worker, and
-//! how large it grew. From that come slowdown, progress and fairness. It keeps 64 bytes a session and
+//! how large it grew. From that come slowdown, progress and fairness. It keeps 96 bytes a session and
 //! nothing of a turn. A session that runs several turns at once is taken as if they came one after the
-//! other, so its slowdown is too low.
+//! other, and one that found its beginning in the cache thanks to others does not count as faster than
+//! alone.
 use super::report::{Sessions, Spread};
 use crate::event::Nanos;
 use crate::histogram::Histogram;
@@ -96,32 +97,13 @@ impl SessionLedger {
             } else if life < LEAST_LIFE {
                 continue;
             }
-            let progress = record.alone as f64 / life.max(1) as f64;
+            let progress = (record.alone as f64 / life.max(1) as f64).min(1.0);
             judged.push((record.largest, progress));
         }
-        judged.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
-        let slowdowns: Vec<f64> = judged.iter().map(|(_, progress)| 1.0 / progress).collect();
-        let quarter = |n: usize| {
-            let at = |n| slowdowns.len() * n / 4;
-            mean(&slowdowns[at(n)..at(n + 1)])
-        };
-        let mut progress: Vec<f64> = judged.iter().map(|(_, progress)| *progress).collect();
-        progress.sort_by(f64::total_cmp);
-        let slowest = progress.len().div_ceil(20);
-        let at_most = |share: f64| {
-            let rank = ((progress.len() as f64 * (1.0 - share)) as usize).min(progress.len());
-            progress.get(rank).map(|progress| 1.0 / progress)
-        };
         Sessions {
-            judged: judged.len() as u64,
             finished,
             completion: Spread::of(&completion),
-            slowdown_mean: mean(&slowdowns),
-            slowdown_p99: at_most(0.99),
-            slowdown_by_size: [quarter(0), quarter(1), quarter(2), quarter(3)],
-            jain: jain(&progress),
-            slowest_progress: mean(&progress[..slowest]),
-            progress_mean: mean(&progress),
+            ..weigh(&mut judged)
         }
     }
 
@@ -138,6 +120,30 @@ impl SessionLedger {
         let before = std::mem::replace(&mut record.context, tokens);
         record.largest = record.largest.max(tokens);
         self.working_set = self.working_set - u64::from(before) + u64::from(tokens);
+    }
+}
+
+/// Slowdown and fairness of sessions, each its largest context and its progress.
+fn weigh(judged: &mut [(u32, f64)]) -> Sessions {
+    judged.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
+    let slowdowns: Vec<f64> = judged.iter().map(|(_, progress)| 1.0 / progress).collect();
+    let quarter = |n: usize| {
+        let at = |n| slowdowns.len() * n / 4;
+        mean(&slowdowns[at(n)..at(n + 1)])
+    };
+    let mut progress: Vec<f64> = judged.iter().map(|(_, progress)| *progress).collect();
+    progress.sort_by(f64::total_cmp);
+    let slowest = progress.len().div_ceil(20);
+    let hundredth = progress.len() / 100;
+    Sessions {
+        judged: judged.len() as u64,
+        slowdown_mean: mean(&slowdowns),
+        slowdown_p99: progress.get(hundredth).map(|progress| 1.0 / progress),
+        slowdown_by_size: [quarter(0), quarter(1), quarter(2), quarter(3)],
+        jain: jain(&progress),
+        slowest_progress: mean(&progress[..slowest]),
+        progress_mean: mean(&progress),
+        ..Sessions::default()
     }
 }
 

@@ -3,27 +3,31 @@
 //! The fleet speaks of turns; an engine model speaks of block hashes or of session prefixes. This room
 //! converts, and answers what the fleet asks of any engine: what it has of a prompt, when something
 //! happens next, what happened. Turns keep their number as request id.
-use super::config::{EngineModel, FleetError};
+use super::config::EngineModel;
 use super::content::{Content, TurnKey};
+use super::error::FleetError;
 use crate::config::EngineConfig;
 use crate::engine::Engine;
 use crate::event::{EngineEvent, Nanos};
 use crate::extents::{ExtentConfig, ExtentEngine, ExtentRequest};
 use crate::histogram::Histogram;
 use crate::request::Request;
-use crate::streak::BlockNews;
+use crate::streak::{BlockNews, Detail};
 
 /// A turn on its way to an engine.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Job {
+pub(crate) struct Job<'a> {
     pub(crate) id: u64,
     pub(crate) key: TurnKey,
     pub(crate) session: u64,
     pub(crate) prompt: u32,
     pub(crate) output: u32,
+    /// Chain hashes of its complete blocks, those of its answer included; empty for an engine that
+    /// keeps no blocks.
+    pub(crate) names: &'a [u64],
 }
 
-impl Job {
+impl Job<'_> {
     fn extent(&self) -> ExtentRequest {
         ExtentRequest {
             id: self.id,
@@ -88,7 +92,7 @@ impl Machine {
         Ok(match model {
             EngineModel::DynamoPoly(config) => {
                 let mut engine = Engine::new(config.clone())?;
-                engine.report_milestones(blocks);
+                engine.detail = Detail::milestones(blocks);
                 Self::Blocks(Box::new(engine))
             }
             EngineModel::H100Class(config) => {
@@ -98,25 +102,25 @@ impl Machine {
     }
 
     /// Tokens of each prompt block that the engine has now, from the first on.
-    pub(crate) fn overlap(&self, job: &Job, content: &mut Content<'_>, names: &[u64]) -> u32 {
+    pub(crate) fn overlap(&self, job: &Job<'_>, content: &mut Content<'_>) -> u32 {
         match self {
-            Self::Blocks(engine) => engine.overlap(names, job.prompt),
+            Self::Blocks(engine) => engine.overlap(job.names, job.prompt),
             Self::Extents(engine) => engine.overlap(&job.extent(), content),
         }
     }
 
-    /// A turn arrives now. `names` are the chain hashes of its blocks, those of its answer included.
+    /// A turn arrives now.
     pub(crate) fn submit(
         &mut self,
         now: Nanos,
-        job: &Job,
+        job: &Job<'_>,
         content: &mut Content<'_>,
-        names: &[u64],
         events: &mut Vec<EngineEvent>,
     ) {
         match self {
             Self::Blocks(engine) => {
-                let request = Request::from_hashes(job.id, job.prompt, job.output, names.into());
+                let request =
+                    Request::from_hashes(job.id, job.prompt, job.output, job.names.into());
                 let taken = request.and_then(|request| engine.submit(now, request));
                 debug_assert_eq!(taken, Ok(()), "a workload has no empty turns");
             }
@@ -130,7 +134,7 @@ impl Machine {
             Self::Blocks(engine) => {
                 engine.cancel(id, events);
             }
-            Self::Extents(engine) => engine.cancel(id),
+            Self::Extents(engine) => engine.cancel(id, events),
         }
     }
 
@@ -173,7 +177,7 @@ impl Machine {
     /// Time between tokens since the last `clear`.
     pub(crate) fn gaps(&mut self) -> Option<&mut Histogram> {
         match self {
-            Self::Blocks(engine) => engine.gaps(),
+            Self::Blocks(engine) => engine.detail.gaps(),
             Self::Extents(engine) => Some(&mut engine.gaps),
         }
     }
@@ -181,7 +185,7 @@ impl Machine {
     pub(crate) fn tally(&self) -> Tally {
         match self {
             Self::Blocks(engine) => {
-                let stats = engine.counts();
+                let stats = &engine.stats;
                 Tally {
                     output_tokens: stats.output_tokens,
                     prompt_tokens: stats.prompt_tokens,
@@ -202,7 +206,7 @@ impl Machine {
 
     pub(crate) fn occupancy(&self) -> Occupancy {
         let (running, waiting) = match self {
-            Self::Blocks(engine) => engine.occupancy(),
+            Self::Blocks(engine) => (engine.running.len(), engine.waiting.len()),
             Self::Extents(engine) => engine.occupancy(),
         };
         Occupancy {

@@ -21,9 +21,12 @@ mod bounds;
 mod config;
 mod content;
 mod engines;
+mod error;
 mod faults;
 mod generate;
 mod ledger;
+mod live;
+mod loss;
 mod machine;
 mod meter;
 mod report;
@@ -33,8 +36,9 @@ mod source;
 mod tidings;
 
 pub use bounds::{Bounds, bounds};
-pub use config::{EngineModel, Feed, FleetConfig, FleetError, Load, Outages, PopulationConfig};
+pub use config::{EngineModel, Feed, FleetConfig, Load, Outages, PopulationConfig};
 pub(crate) use content::Content;
+pub use error::FleetError;
 pub use generate::{SessionShape, generate};
 pub use report::{Latency, Regret, Report, Sample, Sessions, Spread, TurnCounts, Work};
 

@@ -1,7 +1,7 @@
 //! What a run came to, in figures that another machine gives to the byte.
 //!
 //! Times are milliseconds or seconds as the names say; a figure that nothing was measured for is
-//! absent. Percentiles are at most 0.2 % off (see `histogram.rs`); everything else is exact.
+//! absent. Percentiles are at most 0.05 % off (see `histogram.rs`); everything else is exact.
 use serde::Serialize;
 
 use crate::histogram::Histogram;

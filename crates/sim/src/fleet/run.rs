@@ -9,76 +9,42 @@ use hashbrown::HashMap;
 use warmpath_trace::{Next, Workload};
 
 use super::agenda::{Agenda, Item};
-use super::config::{EngineModel, Feed, FleetConfig, FleetError, Load};
+use super::config::{EngineModel, Feed, FleetConfig, Load};
 use super::content::{Content, TurnKey};
 use super::engines::Engines;
+use super::error::FleetError;
 use super::faults::Faults;
+use super::live::{Live, Scratch, Whereabouts};
 use super::machine::{Job, alone_ns};
 use super::meter::{Meter, Times};
 use super::report::Report;
 use super::source::{Population, Replay, Source};
 use super::tidings::{News, Tidings};
 use crate::event::{End, EngineEvent, EventKind, Nanos};
-use crate::router::{Answer, CacheChange, Offer, Presence, Router, Settled, Usage};
+use crate::router::{Answer, Offer, Router, Settled, Usage};
 use crate::streak::BlockNews;
 
-/// A client whose turn was lost asks again after this.
-const ASK_AGAIN: Nanos = 1_000_000_000;
 /// A run in which so long nothing but outages happened has come to its end.
 const NOTHING_MORE: Nanos = 86_400_000_000_000;
 
-/// Where a turn is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Whereabouts {
-    /// In the router's hands.
-    Router,
-    /// On an engine.
-    Worker(u32),
-    /// With its client, who asks again.
-    Client,
-}
-
-/// A turn on its way.
-#[derive(Clone, Copy, Debug)]
-struct Live {
-    key: TurnKey,
-    session: u64,
-    at: Whereabouts,
-    times: Times,
-    /// Tokens that its first admission found; `None` before.
-    cached: Option<u32>,
-    /// The turn of its session before it.
-    before: Option<u32>,
-    /// What its session does after it.
-    next: Next,
-}
-
 /// A run under way.
 pub(crate) struct Fleet<'a> {
-    config: &'a FleetConfig,
-    router: &'a mut dyn Router,
-    content: Content<'a>,
+    pub(super) config: &'a FleetConfig,
+    pub(super) router: &'a mut dyn Router,
+    pub(super) content: Content<'a>,
     source: Source<'a>,
-    engines: Engines,
-    agenda: Agenda,
-    faults: Faults,
-    tidings: Tidings,
-    meter: Meter,
-    live: HashMap<u64, Live>,
+    pub(super) engines: Engines,
+    pub(super) agenda: Agenda,
+    pub(super) faults: Faults,
+    pub(super) tidings: Tidings,
+    pub(super) meter: Meter,
+    pub(super) live: HashMap<u64, Live>,
     turns: u64,
-    now: Nanos,
+    pub(super) now: Nanos,
     /// When the router was woken last: it is not woken twice at one time.
     woken: Option<Nanos>,
-    settled: Vec<Settled>,
-    scratch: Scratch,
-}
-
-#[derive(Default)]
-struct Scratch {
-    events: Vec<EngineEvent>,
-    names: Vec<u64>,
-    session: String,
-    parent: String,
+    pub(super) settled: Vec<Settled>,
+    pub(super) scratch: Scratch,
 }
 
 impl<'a> Fleet<'a> {
@@ -279,7 +245,7 @@ impl<'a> Fleet<'a> {
     }
 
     /// The turn comes to the router's door, under a number of its own.
-    fn ask(&mut self, mut live: Live) {
+    pub(super) fn ask(&mut self, mut live: Live) {
         self.turns += 1;
         let id = self.turns;
         live.at = Whereabouts::Router;
@@ -315,7 +281,7 @@ impl<'a> Fleet<'a> {
     }
 
     /// Does what the router's last call has settled.
-    fn follow(&mut self) {
+    pub(super) fn follow(&mut self) {
         while !self.settled.is_empty() {
             for settled in std::mem::take(&mut self.settled) {
                 match settled.worker {
@@ -327,7 +293,7 @@ impl<'a> Fleet<'a> {
     }
 
     /// The turn goes to an engine; one that is down does not answer.
-    fn place(&mut self, id: u64, worker: u32) {
+    pub(super) fn place(&mut self, id: u64, worker: u32) {
         let Some(live) = self.live.get_mut(&id) else {
             return;
         };
@@ -340,31 +306,31 @@ impl<'a> Fleet<'a> {
             return;
         }
         let turn = self.content.workload().turns()[live.key.turn as usize];
+        self.scratch.names.clear();
+        if let EngineModel::DynamoPoly(_) = self.config.engine {
+            let (_, names) = self.content.blocks(live.key);
+            self.scratch.names.extend_from_slice(names);
+        }
+        let mut events = std::mem::take(&mut self.scratch.events);
+        let content = &mut self.content;
         let job = Job {
             id,
             key: live.key,
             session: live.session,
             prompt: turn.input_tokens,
             output: turn.output_tokens,
+            names: &self.scratch.names,
         };
-        self.scratch.names.clear();
-        if let EngineModel::DynamoPoly(_) = self.config.engine {
-            let (_, names) = self.content.blocks(live.key);
-            self.scratch.names.extend_from_slice(names);
-        }
-        let names = &self.scratch.names;
-        let offered = self.engines.offered(worker, &job, &mut self.content, names);
+        let offered = self.engines.offered(worker, &job, content);
         self.meter.placed(self.now, &live.times, offered);
         self.tidings.sent(id, live.key);
-        let mut events = std::mem::take(&mut self.scratch.events);
-        let content = &mut self.content;
         self.engines
-            .submit(worker, self.now, &job, content, names, &mut events);
+            .submit(worker, self.now, &job, content, &mut events);
         self.hear(worker, events);
     }
 
     /// What an engine reports. Gives the list back, empty.
-    fn hear(&mut self, worker: u32, mut events: Vec<EngineEvent>) {
+    pub(super) fn hear(&mut self, worker: u32, mut events: Vec<EngineEvent>) {
         let mut news = Vec::new();
         for EngineEvent { at, kind } in events.drain(..) {
             if let EventKind::Stored { .. } | EventKind::Removed { .. } = kind {
@@ -453,7 +419,7 @@ impl<'a> Fleet<'a> {
     }
 
     /// The turn is over, however it ended: those that wait for it may go on.
-    fn over(&mut self, live: &Live) {
+    pub(super) fn over(&mut self, live: &Live) {
         self.meter.ended(self.now);
         if self.source.ended(self.now, live.key, &mut self.agenda) {
             self.meter.sessions.finish(self.now, live.session);
@@ -465,90 +431,6 @@ impl<'a> Fleet<'a> {
             self.meter.counts.refused += 1;
             self.over(&live);
         }
-    }
-
-    /// The client leaves if it has not seen a token yet.
-    fn give_up(&mut self, id: u64) {
-        let waits = |live: &Live| live.times.first_token.is_none();
-        let Some(live) = self.live.get(&id).copied().filter(waits) else {
-            return;
-        };
-        self.live.remove(&id);
-        self.meter.counts.given_up += 1;
-        if let Whereabouts::Worker(worker) = live.at {
-            let mut events = std::mem::take(&mut self.scratch.events);
-            let content = &mut self.content;
-            self.engines
-                .cancel(worker, self.now, id, content, &mut events);
-            self.hear(worker, events);
-        }
-        self.over(&live);
-        self.router.cancel(self.now, id, &mut self.settled);
-        self.follow();
-    }
-
-    fn die(&mut self, worker: u32) {
-        self.engines.die(worker, self.now, &mut self.content);
-        self.faults.died(self.now, worker, &mut self.agenda);
-        self.router
-            .set_presence(self.now, worker, Presence::Down, &mut self.settled);
-        self.follow();
-        let is_lost = |live: &Live| live.at == Whereabouts::Worker(worker);
-        let lost = self.live.iter().filter(|(_, live)| is_lost(live));
-        let mut lost: Vec<u64> = lost.map(|(id, _)| *id).collect();
-        lost.sort_unstable();
-        for id in lost {
-            self.tidings.left(id);
-            self.fail_over(id);
-        }
-    }
-
-    /// The worker of this turn has died: the router may send it elsewhere before its first token.
-    fn fail_over(&mut self, id: u64) {
-        let Some(live) = self.live.get(&id) else {
-            return;
-        };
-        if live.times.first_token.is_some() {
-            self.router.cancel(self.now, id, &mut self.settled);
-            self.lose(id);
-        } else {
-            match self.router.reroute(self.now, id, &mut self.settled) {
-                Some(worker) => {
-                    self.meter.counts.retried += 1;
-                    self.place(id, worker);
-                }
-                None => self.lose(id),
-            }
-        }
-        self.follow();
-    }
-
-    /// The router has let go of the turn; its client asks again.
-    fn lose(&mut self, id: u64) {
-        if let Some(live) = self.live.get_mut(&id) {
-            live.at = Whereabouts::Client;
-            let at = self.now.saturating_add(ASK_AGAIN);
-            self.agenda.add(at, Item::AskAgain(id));
-        }
-    }
-
-    fn ask_again(&mut self, id: u64) {
-        if let Some(live) = self.live.remove(&id) {
-            self.meter.counts.retried += 1;
-            self.ask(live);
-        }
-    }
-
-    fn come_back(&mut self, worker: u32) {
-        self.engines.come_back(worker, self.now, &mut self.content);
-        self.faults.came_back(self.now, worker, &mut self.agenda);
-        if self.tidings.is_on() {
-            self.router
-                .cache_changed(self.now, worker, &CacheChange::Cleared);
-        }
-        self.router
-            .set_presence(self.now, worker, Presence::Up, &mut self.settled);
-        self.follow();
     }
 
     /// A message of one worker's cache leaves for the router.
@@ -568,29 +450,5 @@ impl<'a> Fleet<'a> {
         for one in news {
             self.router.cache_changed(self.now, worker, &one.change());
         }
-    }
-}
-
-impl Scratch {
-    /// What the session and its parent are called in this instance.
-    fn name(&mut self, workload: &Workload, session: u32, instance: u32) {
-        let info = &workload.sessions()[session as usize];
-        write_name(&mut self.session, &info.name, instance);
-        if let Some(parent) = info.parent {
-            write_name(
-                &mut self.parent,
-                &workload.sessions()[parent as usize].name,
-                instance,
-            );
-        }
-    }
-}
-
-fn write_name(out: &mut String, name: &str, instance: u32) {
-    out.clear();
-    out.push_str(name);
-    if instance > 0 {
-        out.push('#');
-        out.push_str(&instance.to_string());
     }
 }

@@ -10,8 +10,9 @@ use warmpath_core::Micros;
 use warmpath_trace::{Moment, Start, Workload};
 
 use super::agenda::{Agenda, Item};
-use super::config::{FleetError, PopulationConfig};
+use super::config::PopulationConfig;
 use super::content::TurnKey;
+use super::error::FleetError;
 use crate::event::Nanos;
 use crate::random::Random;
 

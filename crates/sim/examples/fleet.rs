@@ -1,0 +1,195 @@
+//! Runs one trace through one fleet and prints the report as JSON, with the processor time it took.
+//!
+//! ```text
+//! cargo run --release -p warmpath-sim --example fleet -- TRACE|generated:SESSIONS [name=value ...]
+//! router=round-robin|least-loaded|kv|thunderagent   workers=4   engine=dynamo-poly|h100-class
+//! block=512   cache=1048576 (tokens a worker)   pressure=1.5 (closed population)   seed=0
+//! prefill=fcfs|shortest   speed=1 (of the engine)   brief=yes (one line)
+//! ```
+#![allow(clippy::print_stdout, reason = "a command prints its result")]
+use std::collections::HashMap;
+use std::error::Error;
+use std::path::PathBuf;
+
+use warmpath_core::Micros;
+use warmpath_core::scheduler::{AdmissionConfig, Config, GroupOptions};
+use warmpath_sim::fleet::{
+    EngineModel, FleetConfig, Load, PopulationConfig, Report, SessionShape, block_tokens, generate,
+    simulate,
+};
+use warmpath_sim::router::{CoreOptions, CoreRouter, Farewell, LeastLoaded, RoundRobin, Router};
+use warmpath_sim::{EngineConfig, ExtentConfig, PrefillOrder};
+use warmpath_trace::{Options, read};
+
+type Settings = HashMap<String, String>;
+
+fn get<T: std::str::FromStr>(settings: &Settings, name: &str, default: T) -> Result<T, String> {
+    match settings.get(name) {
+        None => Ok(default),
+        Some(text) => text
+            .parse()
+            .map_err(|_| format!("{name}={text} is no value")),
+    }
+}
+
+fn engine(settings: &Settings) -> Result<EngineModel, String> {
+    match settings.get("engine").map_or("dynamo-poly", String::as_str) {
+        "dynamo-poly" => {
+            let block: u32 = get(settings, "block", 512)?;
+            let cache: u32 = get(settings, "cache", 1 << 20)?;
+            Ok(EngineModel::DynamoPoly(EngineConfig {
+                block_size: block,
+                num_gpu_blocks: cache / block.max(1),
+                ..EngineConfig::default()
+            }))
+        }
+        "h100-class" => {
+            let default = ExtentConfig::default();
+            Ok(EngineModel::H100Class(ExtentConfig {
+                capacity_tokens: get(settings, "cache", default.capacity_tokens)?,
+                block_tokens: get(settings, "block", default.block_tokens)?,
+                prefill: match settings.get("prefill").map(String::as_str) {
+                    Some("shortest") => PrefillOrder::Shortest,
+                    _ => PrefillOrder::Fcfs,
+                },
+                ..default
+            }))
+        }
+        other => Err(format!("engine={other} is not known")),
+    }
+}
+
+fn router(settings: &Settings, config: &FleetConfig) -> Result<Box<dyn Router>, Box<dyn Error>> {
+    let name = settings.get("router").map_or("round-robin", String::as_str);
+    let admission = match name {
+        "round-robin" => return Ok(Box::new(RoundRobin::new(config.workers))),
+        "least-loaded" => return Ok(Box::new(LeastLoaded::new(config.workers))),
+        "kv" => AdmissionConfig::None,
+        "thunderagent" => AdmissionConfig::ThunderAgent(Default::default()),
+        other => return Err(format!("router={other} is not known").into()),
+    };
+    Ok(Box::new(CoreRouter::new(CoreOptions {
+        label: name.to_owned(),
+        config: Config {
+            admission,
+            seed: config.seed,
+            ..Config::default()
+        },
+        workers: config.workers,
+        capacity_tokens: Some(config.engine.capacity_tokens()),
+        group: GroupOptions {
+            block_tokens: block_tokens(&config.engine).get(),
+            ttl: None,
+        },
+        farewell: Farewell::Said,
+    })?))
+}
+
+fn brief(report: &Report) -> String {
+    let f = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.3}"));
+    let spread = |s: &warmpath_sim::fleet::Spread| {
+        format!("{}/{}/{}", f(s.p50_ms), f(s.p95_ms), f(s.p99_ms))
+    };
+    let (work, latency, sessions) = (&report.work, &report.latency, &report.sessions);
+    format!(
+        "{} w{} seed {} n {:?}: hit {} tok/s {:.1} ttft {} mean {} itl {} e2e {} hold {} ({}) \
+         slow {}/{} jain {} slowest {} progress {} preempt {} busy {:.3} not-best {:.3} lost {:.3} {:?}",
+        report.router,
+        report.workers,
+        report.seed,
+        report.population,
+        f(work.hit_rate),
+        work.output_tokens_per_second,
+        spread(&latency.ttft),
+        f(latency.ttft.mean_ms),
+        spread(&latency.itl),
+        spread(&latency.e2e),
+        spread(&latency.hold),
+        latency.hold.count,
+        f(sessions.slowdown_mean),
+        f(sessions.slowdown_p99),
+        f(sessions.jain),
+        f(sessions.slowest_progress),
+        f(sessions.progress_mean),
+        work.preemptions,
+        work.busy,
+        report.regret.not_best as f64 / report.regret.placements.max(1) as f64,
+        1.0 - report.regret.taken_tokens as f64 / report.regret.offered_tokens.max(1) as f64,
+        report.turns,
+    )
+}
+
+/// Processor time of this process so far, seconds; where the system tells.
+fn cpu_seconds() -> Option<f64> {
+    let text = std::fs::read_to_string("/proc/self/stat").ok()?;
+    let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();
+    let ticks: u64 = fields[11].parse::<u64>().ok()? + fields[12].parse::<u64>().ok()?;
+    Some(ticks as f64 / 100.0)
+}
+
+/// Twenty turns each, at a rate that four engines can serve.
+fn many_sessions(sessions: u32) -> SessionShape {
+    SessionShape {
+        sessions,
+        turns: 20.0,
+        arrivals: Micros::from_secs(12),
+        ..SessionShape::default()
+    }
+}
+
+/// The most memory that this process has taken so far, MiB; where the system tells.
+fn peak_mib() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = text.lines().find(|line| line.starts_with("VmHWM:"))?;
+    let kib: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
+    Some(kib / 1024)
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut args = std::env::args().skip(1);
+    let path = args.next().ok_or("which trace?")?;
+    let pairs = args.map(|arg| {
+        let (name, value) = arg
+            .split_once('=')
+            .ok_or(format!("{arg} is no name=value"))?;
+        Ok::<_, String>((name.to_owned(), value.to_owned()))
+    });
+    let settings: Settings = pairs.collect::<Result<_, _>>()?;
+    let workload = match path.strip_prefix("generated:") {
+        None => read(&[PathBuf::from(path)], &Options::default())?.workload,
+        Some(sessions) => generate(&many_sessions(sessions.parse()?), 1)?,
+    };
+    let read_cpu = cpu_seconds();
+    let load = match settings.get("pressure") {
+        None => Load::Replay,
+        Some(_) => Load::Population(PopulationConfig {
+            pressure: get(&settings, "pressure", 1.5)?,
+            ..PopulationConfig::default()
+        }),
+    };
+    let config = FleetConfig {
+        workers: get(&settings, "workers", 4)?,
+        engine: engine(&settings)?,
+        load,
+        seed: get(&settings, "seed", 0)?,
+        ..FleetConfig::default()
+    };
+    let mut router = router(&settings, &config)?;
+    let report = simulate(&workload, &config, &mut *router)?;
+    if settings.contains_key("brief") {
+        println!("{}", brief(&report));
+    } else {
+        println!("{}", serde_json::to_string_pretty(&report)?);
+    }
+    if let (Some(before), Some(after)) = (read_cpu, cpu_seconds()) {
+        eprintln!(
+            "{} turns: workload {before:.2} s, simulation {:.2} s of processor time, peak {:?} MiB, of \
+             which the router's index {:?} MiB",
+            workload.turns().len(),
+            after - before,
+            peak_mib(),
+            report.index.map(|cost| cost.bytes >> 20),
+        );
+    }
+    Ok(())
+}
