@@ -170,7 +170,7 @@ impl Names {
     /// each time would fill column after column. False when there are none at `offset`.
     fn rename(&mut self, voice: Voice, offset: u32, blocks: &[StoredBlock]) -> bool {
         let mut own = self.columns.iter_mut().filter(|c| {
-            c.domain == voice.domain && c.slots.has_only(voice.slot) && c.at(offset).is_some()
+            c.domain == voice.domain && c.slots.others(voice.slot) == 0 && c.at(offset).is_some()
         });
         let Some(column) = own.next() else {
             return false;
