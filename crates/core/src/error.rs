@@ -22,6 +22,10 @@ enum Kind {
     NoWorker,
     OwnerUnavailable,
     TooManyReservations,
+    SnapshotInvalid,
+    SnapshotVersion,
+    SnapshotSuperseded,
+    SnapshotNotFresh,
 }
 
 impl Error {
@@ -35,6 +39,10 @@ impl Error {
             Kind::NoWorker => "NO_WORKER",
             Kind::OwnerUnavailable => "OWNER_UNAVAILABLE",
             Kind::TooManyReservations => "TOO_MANY_RESERVATIONS",
+            Kind::SnapshotInvalid => "SNAPSHOT_INVALID",
+            Kind::SnapshotVersion => "SNAPSHOT_VERSION",
+            Kind::SnapshotSuperseded => "SNAPSHOT_SUPERSEDED",
+            Kind::SnapshotNotFresh => "SNAPSHOT_NOT_FRESH",
         }
     }
 
@@ -66,6 +74,26 @@ impl Error {
     /// The bound on turns in flight is reached.
     pub(crate) fn too_many_reservations(detail: impl Into<String>) -> Self {
         Self::new(Kind::TooManyReservations, detail)
+    }
+
+    /// The bytes are no snapshot, or not a whole and undamaged one.
+    pub(crate) fn snapshot_invalid(detail: impl Into<String>) -> Self {
+        Self::new(Kind::SnapshotInvalid, detail)
+    }
+
+    /// The snapshot has a format that is not read here.
+    pub(crate) fn snapshot_version(detail: impl Into<String>) -> Self {
+        Self::new(Kind::SnapshotVersion, detail)
+    }
+
+    /// The snapshot that was being written is void: another one was begun, or one was read.
+    pub(crate) fn snapshot_superseded(detail: impl Into<String>) -> Self {
+        Self::new(Kind::SnapshotSuperseded, detail)
+    }
+
+    /// What a snapshot is to be read into has a state of its own already.
+    pub(crate) fn snapshot_not_fresh(detail: impl Into<String>) -> Self {
+        Self::new(Kind::SnapshotNotFresh, detail)
     }
 
     fn new(kind: Kind, detail: impl Into<String>) -> Self {

@@ -21,6 +21,7 @@ pub mod receipt;
 pub mod scheduler;
 pub mod score;
 pub mod session;
+pub mod snapshot;
 mod steps;
 mod table;
 

@@ -8,8 +8,10 @@
 //! owner that is not among the targets the client asked for does not lock: the client has asked for
 //! another model by name, and the note says so.
 mod owners;
+mod snapshot;
 
 pub use owners::{IdKind, Owner, Owners};
+pub(crate) use snapshot::OwnersImage;
 
 use crate::error::{Error, Result};
 use crate::id::{TargetId, WorkerId};

@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use hashbrown::HashMap;
 use xxhash_rust::xxh3::Xxh3;
 
+use super::snapshot::Cursor;
 use crate::id::{TargetId, WorkerId};
 
 /// Who owns an id.
@@ -30,9 +31,12 @@ pub enum IdKind {
 /// The table of owners.
 #[derive(Debug)]
 pub struct Owners {
-    known: HashMap<u128, Owner>,
-    learnt: VecDeque<u128>,
-    max: usize,
+    pub(super) known: HashMap<u128, Owner>,
+    /// The ids in the order in which they were learnt.
+    pub(super) learnt: VecDeque<u128>,
+    pub(super) max: usize,
+    /// There while a snapshot is being written.
+    pub(super) cursor: Option<Cursor>,
 }
 
 impl Owners {
@@ -43,6 +47,7 @@ impl Owners {
             known: HashMap::new(),
             learnt: VecDeque::new(),
             max: max.max(1),
+            cursor: None,
         }
     }
 
@@ -60,8 +65,14 @@ impl Owners {
 
     /// Remembers that `owner` owns `id`; the newest owner counts.
     pub fn learn(&mut self, tenant: &str, kind: IdKind, id: &[u8], owner: Owner) {
-        let key = key(tenant, kind, id);
+        self.learn_key(key(tenant, kind, id), owner);
+    }
+
+    pub(super) fn learn_key(&mut self, key: u128, owner: Owner) {
         if self.known.insert(key, owner).is_some() {
+            if let Some(cursor) = &mut self.cursor {
+                cursor.changed(key);
+            }
             return;
         }
         self.learnt.push_back(key);
@@ -69,6 +80,9 @@ impl Owners {
             && let Some(oldest) = self.learnt.pop_front()
         {
             self.known.remove(&oldest);
+            if let Some(cursor) = &mut self.cursor {
+                cursor.shifted();
+            }
         }
     }
 

@@ -56,6 +56,11 @@ impl<T> Arena<T> {
         (piece * PIECE + things.len() - 1) as u32
     }
 
+    /// Every number is below this.
+    pub(super) fn bound(&self) -> u32 {
+        (self.pieces.len() * PIECE) as u32
+    }
+
     pub(super) fn get(&self, number: u32) -> Option<&T> {
         let (piece, at) = split(number);
         self.pieces.get(piece)?.get(at)?.as_ref()

@@ -244,6 +244,7 @@ impl PrefixIndex {
             }
         };
         let blocks = &blocks[..(stretch.to - stretch.from) as usize];
+        self.forest.note_blocks(stretch.run, stretch.from);
         let span = (stretch.from, stretch.to);
         let had = match self.ledger(voice.slot).has_exact(stretch.run, span) {
             0 => Had::Nothing,
@@ -392,6 +393,7 @@ impl PrefixIndex {
                 continue;
             };
             run.forget(slot);
+            self.forest.note_blocks(id, 0);
             self.forest.settle(id);
         }
         self.rest();

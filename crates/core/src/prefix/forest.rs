@@ -14,6 +14,7 @@ use std::collections::BinaryHeap;
 use super::arena::Arena;
 use super::lengths::NewLengths;
 use super::run::{Address, Run, RunId};
+use crate::snapshot::Watch;
 use crate::table::Table;
 
 /// A run grows although so many other places hold all of it; each costs an interval then.
@@ -43,10 +44,12 @@ impl Stretch {
 pub(super) struct Forest {
     pub(super) runs: Arena<Run>,
     /// By the chain hash of their first block.
-    heads: Table<RunId>,
-    blocks: usize,
+    pub(super) heads: Table<RunId>,
+    pub(super) blocks: usize,
     /// Runs by the use of their end when they were queued; the oldest first.
     ends: BinaryHeap<Reverse<(u64, RunId)>>,
+    /// There while a snapshot is being written.
+    pub(super) watch: Option<Box<Watch>>,
 }
 
 impl Forest {
@@ -127,6 +130,7 @@ impl Forest {
         run.held.grow(from);
         run.push(hashes, lengths);
         self.blocks += hashes.len();
+        self.note_blocks(id, from);
         Some(Stretch {
             run: id,
             from,
@@ -153,6 +157,7 @@ impl Forest {
     pub(super) fn settle(&mut self, id: RunId) {
         let mut next = Some(id);
         while let Some(id) = next.take() {
+            self.note(id);
             let run = &mut self.runs[id];
             let len = run.len();
             let keep = run.held.end(len).max(run.pinned());
@@ -172,6 +177,7 @@ impl Forest {
     /// Takes a run out; its parent, which has a child less, is to be settled next.
     fn unlink(&mut self, id: RunId) -> Option<RunId> {
         let run = self.runs.remove(id)?;
+        self.note_blocks(id, 0);
         if self.runs.len() == 0 {
             self.heads.reset();
             self.ends = BinaryHeap::new();
@@ -189,6 +195,7 @@ impl Forest {
             let run = &mut self.runs[stretch.run];
             let len = run.len();
             run.recency.touch(stretch.to, len, used);
+            self.note(stretch.run);
             self.queue(stretch.run);
         }
     }

@@ -60,6 +60,11 @@ impl Held {
         heads.map(|p| (p.slot, p.to))
     }
 
+    /// What those hold who do not hold the whole run, by slot and ascending.
+    pub(super) fn parts(&self) -> impl ExactSizeIterator<Item = (u32, Span)> {
+        self.parts.iter().map(|p| (p.slot, (p.from, p.to)))
+    }
+
     /// Everybody who holds something.
     pub(super) fn slots(&self) -> Vec<u32> {
         let mut slots: Vec<u32> = self.parts.iter().map(|p| p.slot).collect();

@@ -13,7 +13,7 @@ use crate::Micros;
 
 /// Engines are known to say "stored" again and again for one block and "removed" once; further copies
 /// than this are not believed.
-const MAX_COPIES: u32 = 64;
+pub(super) const MAX_COPIES: u32 = 64;
 
 /// One place's side of the forest.
 pub(super) struct Ledger<'a> {
@@ -148,6 +148,7 @@ impl Ledger<'_> {
         let run = &mut self.forest.runs[id];
         if !run.held.holds_any(self.slot) {
             run.names.forget(self.slot);
+            self.forest.note_blocks(id, 0);
             self.place.runs.end();
             if self.place.runs.is_stale() {
                 let (runs, slot) = (&self.forest.runs, self.slot);

@@ -53,6 +53,14 @@ impl Lengths {
         Self::Uniform(0)
     }
 
+    /// What each block has, where all have the same.
+    pub(super) fn uniform(&self) -> Option<u32> {
+        match self {
+            Self::Uniform(each) => Some(*each),
+            Self::Ends(_) => None,
+        }
+    }
+
     /// Tokens of the blocks in `span`. O(1).
     pub(super) fn tokens(&self, (from, to): Span) -> u32 {
         match self {

@@ -23,19 +23,19 @@ use crate::block::Chain;
 use crate::{Micros, PlaceId};
 
 /// More marks of one place than this are not kept; the ones that expire first go.
-const MAX_MARKS: usize = 65_536;
+pub(super) const MAX_MARKS: usize = 65_536;
 /// The same for one place in one run, where a conversation leaves one each turn.
 const MAX_MARKS_OF_RUN: usize = 256;
 
 /// A position where a request wrote.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Mark {
-    ttl: Micros,
-    until: Micros,
+    pub(super) ttl: Micros,
+    pub(super) until: Micros,
     /// The number of the decision that wrote it last.
-    written: u64,
+    pub(super) written: u64,
     /// The time under which it waits in its place's queue; never after `until`.
-    queued: Micros,
+    pub(super) queued: Micros,
 }
 
 impl Mark {
@@ -48,9 +48,9 @@ impl Mark {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Marks {
     due: BinaryHeap<Reverse<(Micros, RunId, u32)>>,
-    live: usize,
+    pub(super) live: usize,
     /// The longest lifetime that any of them was given.
-    longest: Micros,
+    pub(super) longest: Micros,
 }
 
 impl Marks {
@@ -68,7 +68,7 @@ impl Marks {
         self.due.peek().map(|Reverse((at, ..))| *at)
     }
 
-    fn queue(&mut self, at: Address, time: Micros) {
+    pub(super) fn queue(&mut self, at: Address, time: Micros) {
         self.due.push(Reverse((time, at.run, at.offset)));
     }
 
@@ -333,6 +333,7 @@ impl Ledger<'_> {
             before - cold.marks.len()
         });
         self.place.marks.live -= dropped;
+        self.forest.note(id);
     }
 }
 

@@ -14,19 +14,19 @@ use super::set::SlotSet;
 
 /// More columns than this and a naming is refused: so many engines that agree on content and on
 /// nothing else would make the names larger than the content.
-const MAX_COLUMNS: usize = 256;
+pub(super) const MAX_COLUMNS: usize = 256;
 
 #[derive(Clone, Debug)]
-struct Column {
-    domain: u32,
-    start: u32,
-    hashes: Vec<u64>,
+pub(super) struct Column {
+    pub(super) domain: u32,
+    pub(super) start: u32,
+    pub(super) hashes: Vec<u64>,
     /// Whose words these are.
-    slots: SlotSet,
+    pub(super) slots: SlotSet,
 }
 
 impl Column {
-    fn end(&self) -> u32 {
+    pub(super) fn end(&self) -> u32 {
         self.start + self.hashes.len() as u32
     }
 
@@ -60,7 +60,7 @@ fn position(hashes: &[u64], name: u64) -> Option<usize> {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Names {
     /// Most runs have one.
-    columns: SmallVec<[Column; 1]>,
+    pub(super) columns: SmallVec<[Column; 1]>,
 }
 
 /// Where names are being given: whose, and in which domain.

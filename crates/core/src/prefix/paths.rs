@@ -17,8 +17,8 @@ use crate::{PlaceId, ProgramId};
 /// [`PrefixIndex::leave`], which is the only thing to do with it.
 #[derive(Debug)]
 pub struct Frontier {
-    slot: u32,
-    at: Address,
+    pub(super) slot: u32,
+    pub(super) at: Address,
 }
 
 impl PrefixIndex {
@@ -149,7 +149,7 @@ impl PrefixIndex {
     }
 
     /// The stretches from the root to `at`.
-    fn way(&self, at: Address) -> Vec<Stretch> {
+    pub(super) fn way(&self, at: Address) -> Vec<Stretch> {
         let above = |s: &Stretch| self.forest.runs[s.run].parent.map(to_here);
         let mut way: Vec<Stretch> = std::iter::successors(Some(to_here(at)), above).collect();
         way.reverse();
@@ -161,7 +161,7 @@ impl PrefixIndex {
         cold.map_or(0, |cold| cold.paths.longest_but(program.map(|p| p.0)))
     }
 
-    fn pass(&mut self, program: ProgramId, slot: u32, stretch: Stretch) {
+    pub(super) fn pass(&mut self, program: ProgramId, slot: u32, stretch: Stretch) {
         self.change_paths(slot, stretch.run, |paths| {
             paths.insert(slot, stretch.to, program.0);
         });

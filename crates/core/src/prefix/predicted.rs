@@ -243,7 +243,7 @@ impl PrefixIndex {
     }
 
     /// Sees to it that what ages at the place will be looked at in time.
-    fn arm(&mut self, slot: u32) {
+    pub(super) fn arm(&mut self, slot: u32) {
         let id = self.id_of(slot);
         let place = self.place_mut(slot);
         if let Some(next) = place.next_expiry()

@@ -35,14 +35,14 @@ pub(super) struct Recency {
     /// The last use of the end itself.
     pub(super) end: u64,
     /// Later uses that stopped before the end, deepest and earliest first: (blocks, use).
-    heads: SmallVec<[(u32, u64); 1]>,
+    pub(super) heads: SmallVec<[(u32, u64); 1]>,
     /// With which number the run waits to be looked at, if it does.
     pub(super) queued: Option<u64>,
 }
 
 /// More uses that stopped at different depths are not told apart; the shallower ones are taken for
 /// one at the depth of the deepest of them.
-const MAX_HEADS: usize = 16;
+pub(super) const MAX_HEADS: usize = 16;
 
 impl Recency {
     /// The first `to` of `len` blocks were used.

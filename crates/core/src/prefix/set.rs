@@ -69,6 +69,20 @@ impl SlotSet {
         self.trim();
     }
 
+    /// The set with these bits, after `first` words without any.
+    pub(super) fn of_words(first: usize, words: &[u64]) -> Self {
+        let mut set = Self::default();
+        set.words.resize(first, 0);
+        set.words.extend_from_slice(words);
+        set.trim();
+        set
+    }
+
+    /// The bits, lowest slot first.
+    pub(super) fn words(&self) -> &[u64] {
+        &self.words
+    }
+
     pub(super) fn len(&self) -> usize {
         self.words.iter().map(|w| w.count_ones() as usize).sum()
     }

@@ -12,6 +12,7 @@ mod feeds;
 mod marks;
 mod paths;
 mod predictions;
+mod snapshot;
 
 const BLOCK: NonZeroU32 = NonZeroU32::new(10).unwrap();
 

@@ -15,8 +15,10 @@ mod place;
 mod record;
 mod reroute;
 mod reservation;
+mod restore;
 mod scoring;
 mod settle;
+mod snapshot;
 mod submit;
 mod topology;
 mod turn;
@@ -29,6 +31,7 @@ use record::derived_hash;
 pub use record::derived_name;
 pub use scoring::recompute;
 pub use settle::Found;
+pub use snapshot::Snapshot;
 pub use topology::{Health, Target, Topology, Worker};
 pub use turn::{
     Behind, Completion, Ids, Outcome, Placement, Prompt, Segment, SegmentKind, Settled, Submitted,
@@ -67,6 +70,8 @@ pub struct Scheduler {
     ties: TieBreaker,
     scratch: Scratch,
     counters: Counters,
+    /// Snapshots begun or read; the last one begun is the only one that can go on.
+    snapshots: u64,
 }
 
 /// How much earlier a time may be than the latest one without being a step of the clock: threads
@@ -90,6 +95,41 @@ pub struct Counters {
     pub late_calls: u64,
     /// Times that went backwards by more than threads may overtake each other.
     pub clock_steps_back: u64,
+}
+
+impl Counters {
+    fn list(&self) -> [u64; 7] {
+        [
+            self.submitted,
+            self.held,
+            self.completed,
+            self.cancelled,
+            self.rerouted,
+            self.late_calls,
+            self.clock_steps_back,
+        ]
+    }
+
+    fn of(list: [u64; 7]) -> Self {
+        let [
+            submitted,
+            held,
+            completed,
+            cancelled,
+            rerouted,
+            late_calls,
+            clock_steps_back,
+        ] = list;
+        Self {
+            submitted,
+            held,
+            completed,
+            cancelled,
+            rerouted,
+            late_calls,
+            clock_steps_back,
+        }
+    }
 }
 
 impl Scheduler {
@@ -120,6 +160,7 @@ impl Scheduler {
             ties: TieBreaker::new(config.seed),
             scratch: Scratch::default(),
             counters: Counters::default(),
+            snapshots: 0,
             config,
         })
     }
@@ -147,10 +188,7 @@ impl Scheduler {
     pub fn advance(&mut self, now: Micros, settled: &mut Vec<Settled>) {
         self.set_time(now);
         self.prefix.expire(self.now);
-        let mut left = Vec::new();
-        self.sessions
-            .expire(self.now, self.config.limits.session_idle, &mut left);
-        self.forget_programs(&left);
+        self.forget_idle();
         for group in 0..self.admission.len() {
             let due = self.admission[group].next_wake();
             if due.is_some_and(|due| due <= self.now) {
@@ -251,6 +289,13 @@ impl Scheduler {
             self.counters.clock_steps_back += 1;
         }
         self.now = self.now.max(now);
+    }
+
+    fn forget_idle(&mut self) {
+        let mut left = Vec::new();
+        self.sessions
+            .expire(self.now, self.config.limits.session_idle, &mut left);
+        self.forget_programs(&left);
     }
 
     fn forget_programs(&mut self, programs: &[ProgramId]) {

@@ -5,7 +5,7 @@
 //! left the last prompt of its session (an edited message, a compacted history) is recognised by how
 //! far it goes along with one: further than that session's first prompt, which others may have begun
 //! with too, and further than with any other. O(1) in the number of programs.
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use hashbrown::HashMap;
 
@@ -13,7 +13,9 @@ use crate::admission::Standing;
 use crate::block::{Chain, Memo};
 use crate::id::{PlaceId, ProgramId, WorkerId};
 use crate::prefix::{Frontier, PrefixIndex};
-use crate::session::{Claim, Session, SessionId, SessionName, SessionRegistry};
+use crate::session::{
+    Claim, OpenedPath, Returning, Session, SessionId, SessionName, SessionRegistry,
+};
 
 use super::Scheduler;
 
@@ -47,6 +49,8 @@ impl Known<'_> {
 #[derive(Debug, Default)]
 pub(super) struct Paths {
     by_program: HashMap<ProgramId, Path>,
+    /// Sessions whose paths have changed, while a snapshot is being written.
+    pub(super) moved: Option<BTreeSet<SessionId>>,
 }
 
 impl Paths {
@@ -58,6 +62,7 @@ impl Paths {
         place: PlaceId,
         (chain, memo): (&Chain, Option<Memo>),
     ) {
+        self.note(session);
         let before = self.by_program.remove(&program);
         let opened = before.as_ref().map_or(chain.len() as u32, |p| p.opened);
         let frontier = prefix.follow(program, place, chain, before.map(|p| p.frontier));
@@ -75,8 +80,37 @@ impl Paths {
     /// The program no longer needs its blocks.
     pub(super) fn leave(&mut self, prefix: &mut PrefixIndex, program: ProgramId) {
         if let Some(path) = self.by_program.remove(&program) {
+            self.note(path.session);
             prefix.leave(program, path.frontier);
         }
+    }
+
+    fn note(&mut self, session: SessionId) {
+        if let Some(moved) = &mut self.moved {
+            moved.insert(session);
+        }
+    }
+
+    /// The program's path in the numbers that a snapshot uses.
+    pub(super) fn image(&self, program: ProgramId) -> Option<OpenedPath> {
+        let Path {
+            frontier, opened, ..
+        } = self.by_program.get(&program)?;
+        Some(OpenedPath {
+            path: frontier.image(),
+            opened: *opened,
+        })
+    }
+
+    /// Enters a path that a snapshot had.
+    pub(super) fn enter(&mut self, branch: &Returning, frontier: Frontier) {
+        let path = Path {
+            session: branch.session,
+            frontier,
+            opened: branch.path.opened,
+            memo: None,
+        };
+        self.by_program.insert(branch.program, path);
     }
 
     /// Nobody needs anything at `place` any more. O(programs): the fleet changes rarely.

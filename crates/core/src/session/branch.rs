@@ -4,7 +4,9 @@
 
 use std::cmp::Reverse;
 
+use crate::Result;
 use crate::id::ProgramId;
+use crate::snapshot::{Encode, Reader};
 
 use super::{MAX_BRANCHES, Sent};
 
@@ -51,12 +53,49 @@ impl Branch {
         self.in_flight
     }
 
+    /// Bytes that [`Self::write`] writes.
+    pub(super) const LEAST_BYTES: usize = 33;
+
+    /// Writes what is known of it beside what it has in flight.
+    pub(super) fn write(&self, out: &mut Vec<u8>) {
+        out.put_u64(self.program.0);
+        out.put_u8(match self.phase {
+            Phase::Reasoning => 0,
+            Phase::Acting => 1,
+        });
+        out.put_u64(self.root);
+        out.put_u64(self.frontier);
+        out.put_u32(u32::try_from(self.depth).unwrap_or(u32::MAX));
+        out.put_u32(self.tokens);
+    }
+
+    /// Reads what [`Self::write`] has written.
+    pub(super) fn read(reader: &mut Reader<'_>) -> Result<Self> {
+        Ok(Self {
+            program: ProgramId(reader.u64()?),
+            phase: match reader.flag()? {
+                false => Phase::Reasoning,
+                true => Phase::Acting,
+            },
+            root: reader.u64()?,
+            frontier: reader.u64()?,
+            depth: reader.u32()? as usize,
+            tokens: reader.u32()?,
+            in_flight: false,
+        })
+    }
+
+    /// Whether its last prompt had any block.
+    pub(super) fn has_sent(&self) -> bool {
+        self.depth > 0
+    }
+
     fn is_at_rest(&self) -> bool {
         !self.in_flight && self.phase == Phase::Reasoning
     }
 
     fn is_extended_by(&self, chain: &[u64]) -> bool {
-        self.depth > 0 && chain.get(self.depth - 1) == Some(&self.frontier)
+        self.has_sent() && chain.get(self.depth - 1) == Some(&self.frontier)
     }
 }
 

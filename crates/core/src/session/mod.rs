@@ -10,14 +10,17 @@
 //! first, and one with a turn in flight never does.
 mod branch;
 mod order;
+mod snapshot;
 
 use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use crate::id::{Micros, ProgramId, TargetId};
+use crate::snapshot::Watch;
 pub use branch::{Branch, Phase};
 use order::Order;
+pub(crate) use snapshot::{OpenedPath, Returning, SessionsImage};
 
 /// How many concurrent chains of one session are told apart. Further ones share the last place and
 /// are not tracked by admission.
@@ -130,6 +133,8 @@ pub struct SessionRegistry {
     next_program: u64,
     max_sessions: usize,
     evicted: u64,
+    /// There while a snapshot is being written.
+    watch: Option<Box<Watch>>,
 }
 
 #[derive(Debug, Default)]
@@ -154,6 +159,7 @@ impl SessionRegistry {
             next_program: 1,
             max_sessions: max_sessions.max(1),
             evicted: 0,
+            watch: None,
         }
     }
 
@@ -282,6 +288,7 @@ impl SessionRegistry {
         if self.get(id).is_none() {
             return;
         }
+        self.note(id);
         self.order.remove(id.slot);
         let slot = &mut self.slots[id.slot as usize];
         let Some(session) = slot.session.take() else {
@@ -386,7 +393,7 @@ impl SessionRegistry {
         }
         if let Some(tenant) = tenant {
             if let Some(previous) = entered.previous_frontier {
-                self.by_frontier.remove(&scoped_frontier(&tenant, previous));
+                self.forget_frontier(&tenant, previous, id);
             }
             if let Some(&last) = sent.chain.last() {
                 self.by_frontier.insert(scoped_frontier(&tenant, last), id);
@@ -409,6 +416,7 @@ impl SessionRegistry {
     }
 
     fn touch(&mut self, now: Micros, id: SessionId) {
+        self.note(id);
         let Some(session) = self.get_mut(id) else {
             return;
         };
@@ -427,7 +435,12 @@ impl SessionRegistry {
         }
     }
 
+    /// No branch of the session ends there any more, unless another one still does.
     fn forget_frontier(&mut self, tenant: &str, frontier: u64, id: SessionId) {
+        let branches = self.get(id).map(Session::branches).unwrap_or_default();
+        if branches.iter().any(|branch| branch.frontier() == frontier) {
+            return;
+        }
         let scoped = scoped_frontier(tenant, frontier);
         if self.by_frontier.get(&scoped) == Some(&id) {
             self.by_frontier.remove(&scoped);

@@ -131,6 +131,18 @@ fn the_longest_chain_is_the_conversation_whoever_comes_or_ends_first() {
 }
 
 #[test]
+fn of_two_equal_chains_of_an_unnamed_session_one_is_enough_to_know_it_by() {
+    let mut r = SessionRegistry::new(10);
+    let first = begin(&mut r, None, &[1, 2]);
+    let again = begin(&mut r, None, &[1, 2]);
+    assert_eq!(first.session, again.session);
+    end(&mut r, first, Phase::Reasoning);
+    end(&mut r, again, Phase::Reasoning);
+    let next = begin(&mut r, None, &[1, 2, 3]);
+    assert_eq!(next.session, first.session);
+}
+
+#[test]
 fn unnamed_sessions_have_names_that_nobody_shares() {
     let mut r = SessionRegistry::new(10);
     let name = |r: &mut SessionRegistry, tenant: &str| {
