@@ -36,6 +36,8 @@ export {
   type Receipt,
   type RequestFacts,
   type ResponseFacts,
+  type Restored,
+  type RestoreOptions,
   readHeaders,
   responseHeaders,
   Scheduler,

@@ -246,9 +246,9 @@ export class Link {
     this.#tell(run)
   }
 
-  /** A call that only reads. */
-  read<T>(run: (handle: SchedulerHandle) => T): T {
-    return guarded(() => run(this.#handle))
+  /** A call that settles nothing. */
+  read<T>(run: (handle: SchedulerHandle, now: number) => T): T {
+    return guarded(() => run(this.#handle, micros(this.#clock)))
   }
 
   /** Settles every hold of this handle as closed. Turns that run may still end. */

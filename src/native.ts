@@ -6,10 +6,10 @@
  * this file fails to compile when the two drift apart. What native calls throw is typed by
  * `fromNative` of errors.ts. The face of the engine model is in simulation.ts.
  */
-import type { EngineHandle, SchedulerHandle } from '../index.js'
+import type { EngineHandle, SchedulerHandle, SnapshotHandle } from '../index.js'
 import { WarmpathError } from './errors.js'
 
-export type { EngineHandle, SchedulerHandle }
+export type { EngineHandle, SchedulerHandle, SnapshotHandle }
 
 /** Whether a worker takes turns; `removed` is for good. */
 export const Health = { up: 0, draining: 1, down: 2, removed: 3 } as const
@@ -63,6 +63,21 @@ export interface NativeFace {
     out: Float64Array,
   ): void
   stateOwner(handle: SchedulerHandle, tenant: string, state: string): number[] | null
+  beginSnapshot(handle: SchedulerHandle): SnapshotHandle
+  writeSnapshot(
+    handle: SchedulerHandle,
+    snapshot: SnapshotHandle,
+    now: number,
+    out: Uint8Array,
+  ): number
+  endSnapshot(handle: SchedulerHandle, snapshot: SnapshotHandle): void
+  restoreSnapshot(
+    handle: SchedulerHandle,
+    now: number,
+    bytes: Uint8Array,
+    exact: number,
+    out: Float64Array,
+  ): string
   receipt(handle: SchedulerHandle, id: number): string | null
   status(handle: SchedulerHandle): string
 }

@@ -6,7 +6,7 @@
  * A turn that must wait is a promise that settles exactly once: by the core, by the abort signal or
  * by `close`. Nothing here keeps a process alive.
  */
-import { checkString } from './argument.js'
+import { checkString, refuseArgument } from './argument.js'
 import { type Clock, steadyClock, systemClock } from './clock.js'
 import {
   ADDED_WORKER_FIELDS,
@@ -33,6 +33,13 @@ import {
   type Status,
   statusOf,
 } from './link/report.js'
+import {
+  EXACT,
+  type Restored,
+  type RestoreOptions,
+  readSnapshot,
+  writeSnapshot,
+} from './link/snapshot.js'
 import type { KnownTarget, KnownWorker } from './link/topology.js'
 import { Link, type Placement } from './link.js'
 import { Health, native } from './native.js'
@@ -201,6 +208,30 @@ export class Scheduler {
     checkString(owner, 'tenant')
     if (this.#link.closed) return
     this.#link.call((handle, now, out) => native.endSession(handle, now, owner, name, out))
+  }
+
+  /**
+   * What the scheduler knows, as bytes for `restore` after a restart: cached prefixes, sessions,
+   * owners of tool calls and provider state. Nothing in flight. Chunk by chunk, while turns go on;
+   * together the chunks are the state at the last one. Throws SNAPSHOT_SUPERSEDED when another one is
+   * begun meanwhile.
+   */
+  snapshot(): AsyncGenerator<Uint8Array, void, undefined> {
+    return writeSnapshot(this.#link)
+  }
+
+  /**
+   * Takes over what a snapshot holds, as far as it is still to be believed: what has become too old
+   * meanwhile is left out, and so are workers and targets that are not configured any more. Before the
+   * first turn. Throws SNAPSHOT_INVALID, SNAPSHOT_VERSION, SNAPSHOT_NOT_FRESH; nothing has changed then.
+   */
+  restore(bytes: Uint8Array, options: RestoreOptions = {}): Restored {
+    if (!(bytes instanceof Uint8Array)) refuseArgument('bytes', 'a Uint8Array')
+    const { exact = 'drop' } = options ?? {}
+    if (!Object.hasOwn(EXACT, exact)) {
+      refuseArgument('options.exact', Object.keys(EXACT).join(', '))
+    }
+    return readSnapshot(this.#link, bytes, { exact })
   }
 
   /** Names that a client may ask for; empty in the short form, which takes any. */

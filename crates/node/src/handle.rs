@@ -129,6 +129,11 @@ impl Handle {
         f(&self.shared.state.lock())
     }
 
+    /// Runs `f` under the lock, for calls that change something and settle nothing.
+    pub(crate) fn change<T>(&self, f: impl FnOnce(&mut State) -> T) -> T {
+        f(&mut self.shared.state.lock())
+    }
+
     /// Ends this handle's holds and refuses its new turns; those in flight may still end. The last
     /// handle of a name frees the name.
     pub(crate) fn close(&self, now: Micros, out: &mut [f64]) -> Result<(), Code> {

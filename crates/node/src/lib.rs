@@ -9,6 +9,7 @@ mod out;
 mod report;
 mod scheduler;
 mod simulation;
+mod snapshot;
 
 /// Silences the default panic printer of this library: a panic becomes a JS error instead.
 #[napi_derive::module_init]

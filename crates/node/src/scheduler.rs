@@ -353,7 +353,7 @@ fn settling<T>(
 }
 
 /// The caller's array, long enough for the head, a decision and one settled hold.
-fn room(out: &mut Float64Array) -> Result<&mut [f64], Code> {
+pub(crate) fn room(out: &mut Float64Array) -> Result<&mut [f64], Code> {
     // SAFETY: JS is single-threaded and waits for this synchronous call, and no JS runs before the
     // slice is dropped, so nothing else views these bytes.
     let out = unsafe { out.as_mut() };
@@ -365,7 +365,7 @@ fn room(out: &mut Float64Array) -> Result<&mut [f64], Code> {
 
 /// A time from JS: not a number and negative ones are the start of time, and the core then takes
 /// them as "no time has passed".
-fn time(now: f64) -> Micros {
+pub(crate) fn time(now: f64) -> Micros {
     Micros(known_u64(now).unwrap_or(0))
 }
 
