@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use warmpath_core::receipt::Reported;
 use warmpath_core::scheduler::{
     Completion, Config, GroupOptions, Health, Ids, Limits, Placement, Prompt, Scheduler, Segment,
-    SegmentKind, Submitted, Turn, TurnKind, Verdict, WorkerOptions,
+    Submitted, Turn, TurnKind, Verdict, WorkerOptions,
 };
 use warmpath_core::session::Phase;
 use warmpath_core::snapshot::{Downtime, Dropped, Progress, RestoreOptions, Restored};
@@ -89,6 +89,7 @@ fn fleet(limits: Limits, names: &[(&str, [&str; 2])]) -> Scheduler {
         let options = GroupOptions {
             block_tokens: 10,
             ttl: Some(Micros::from_secs(300)),
+            ..GroupOptions::default()
         };
         let group = scheduler.add_group(Micros(0), options).unwrap();
         scheduler.add_target(target, group).unwrap();
@@ -253,13 +254,7 @@ impl World {
 fn with_turn<R>(ask: &Ask, run: impl FnOnce(&Turn<'_>) -> R) -> R {
     let ids = tokens(&ask.path);
     let text: Vec<u8> = ask.path.iter().flat_map(|&id| [id; 300]).collect();
-    let segments = vec![
-        Segment {
-            bytes: 300,
-            kind: SegmentKind::Plain,
-        };
-        ask.path.len()
-    ];
+    let segments = vec![Segment::plain(300); ask.path.len()];
     let session = format!("s{}", ask.session);
     let parent = format!("s{}", ask.session / 2);
     let targets: &[TargetId] = match ask.targets {
