@@ -283,6 +283,46 @@ fn a_provider_may_put_the_breakpoint_itself_and_tokens_have_positions_too() {
 }
 
 #[test]
+fn what_ends_within_a_content_block_cannot_be_read() {
+    let mut index = one_place(anthropic());
+    let sent = |segments: &[u32]| {
+        let blocks: u32 = segments.iter().sum();
+        let hashes: Vec<u64> = (0..u64::from(blocks)).collect();
+        let mut chain = Chain::new();
+        hash_content(&hashes, UNIT, None, Seed::default(), &mut chain);
+        for blocks in segments {
+            chain.outline_mut().push_segment(blocks * 1_024, 1);
+            chain.outline_mut().break_here(None);
+        }
+        chain
+    };
+    index.predict(Micros(0), P, &sent(&[1, 3]));
+    assert_eq!(credit(&index, P, &sent(&[1, 5])).0, 100);
+    assert_eq!(credit(&index, P, &sent(&[1, 3, 2])).0, 400);
+}
+
+#[test]
+fn nothing_is_read_behind_a_hole() {
+    let rules = BreakpointRules {
+        implicit: Implicit::AtEnd,
+        ..anthropic()
+    };
+    let mut index = one_place(rules);
+    let path = [1, 2, 3, 4];
+    // What turns off hangs below the head in a run of its own.
+    store(&mut index, P, None, &stored_all(&[1, 2, 9]));
+    index.predict(Micros(0), P, &chain(&path[..1]));
+    index.predict(Micros(0), P, &chain(&path));
+    assert_eq!(index.stats().runs, 2);
+    assert_eq!(credit(&index, P, &chain(&path)).0, 40);
+    assert_eq!(index.remove(P, &[hash(&path[..2])]), 1);
+    assert_eq!(credit(&index, P, &chain(&path)).0, 10);
+    let again = &stored_all(&path)[1..2];
+    store(&mut index, P, Some(hash(&path[..1])), again);
+    assert_eq!(credit(&index, P, &chain(&path)).0, 40);
+}
+
+#[test]
 fn a_moving_breakpoint_reads_where_the_last_turn_wrote() {
     let mut index = one_place(anthropic());
     let path = plain(60);
