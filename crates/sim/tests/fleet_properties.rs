@@ -316,7 +316,7 @@ proptest! {
             if turns.outgrown == 0 {
                 let all = workload.turns().iter();
                 let output: u64 = all
-                    .filter(|turn| u64::from(turn.input_tokens) < config.engine.capacity_tokens())
+                    .filter(|turn| u64::from(turn.input_tokens) <= config.engine.capacity_tokens())
                     .map(|turn| u64::from(turn.output_tokens))
                     .sum();
                 prop_assert!(report.work.output_tokens <= output);

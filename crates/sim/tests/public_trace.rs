@@ -138,6 +138,7 @@ fn kv(workers: u32, seed: u64) -> CoreRouter {
         group: GroupOptions {
             block_tokens: BLOCK,
             ttl: None,
+            ..GroupOptions::default()
         },
         farewell: Farewell::Said,
     })
