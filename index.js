@@ -860,3 +860,4 @@ module.exports.stateOwner = nativeBinding.stateOwner
 module.exports.status = nativeBinding.status
 module.exports.submitTurn = nativeBinding.submitTurn
 module.exports.topology = nativeBinding.topology
+module.exports.turnHashes = nativeBinding.turnHashes

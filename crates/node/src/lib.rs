@@ -10,6 +10,7 @@ mod report;
 mod scheduler;
 mod simulation;
 mod snapshot;
+mod trace;
 
 /// Silences the default panic printer of this library: a panic becomes a JS error instead.
 #[napi_derive::module_init]

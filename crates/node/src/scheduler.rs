@@ -369,7 +369,7 @@ pub(crate) fn time(now: f64) -> Micros {
     Micros(known_u64(now).unwrap_or(0))
 }
 
-fn reservation_id(id: f64) -> Result<ReservationId, Code> {
+pub(crate) fn reservation_id(id: f64) -> Result<ReservationId, Code> {
     known_u64(id)
         .map(ReservationId)
         .ok_or_else(|| invalid("a reservation is a whole number"))

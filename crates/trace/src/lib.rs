@@ -15,6 +15,7 @@ mod collect;
 mod date;
 mod detect;
 mod error;
+mod even;
 mod input;
 mod keyed;
 mod leaf;
@@ -31,6 +32,7 @@ mod write;
 pub use builder::{NewStart, NewTurn, WorkloadBuilder, WorkloadError};
 pub use detect::Format;
 pub use error::{ErrorKind, Place, TraceError};
+pub use even::even_blocks;
 pub use keyed::{Key, keyed};
 pub use read::{Loaded, Options, Report, for_each, read, read_bytes};
 pub use record::{

@@ -203,3 +203,16 @@ proptest! {
         prop_assert!(new.ends().is_sorted_by(|a, b| a < b));
     }
 }
+
+proptest! {
+    /// One end a block, in bytes; with a token a byte the chain says the same.
+    #[test]
+    fn text_ends_are_those_of_the_blocks(segments in prop::collection::vec(0_u32..3_000, 0..12)) {
+        let text = vec![b'x'; segments.iter().sum::<u32>() as usize];
+        let mut chain = Chain::new();
+        hash_text(&text, &segments, TokenRate::new(10_000), Seed::default(), &mut chain);
+        let ends: Vec<u64> = text_ends(&segments).collect();
+        let of_chain: Vec<u64> = chain.ends().iter().map(|&end| u64::from(end)).collect();
+        prop_assert_eq!(ends, of_chain);
+    }
+}

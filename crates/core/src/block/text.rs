@@ -137,6 +137,20 @@ pub fn text_blocks(bytes: u32) -> u32 {
     bytes.div_ceil(CUT_BYTES as u32)
 }
 
+/// Where each block of [`hash_text`] ends, in bytes of the text: unlike the ends that a chain has, no
+/// estimate, and the same in every turn that begins with the same text. `segments` must be those that
+/// were hashed, and cover the text.
+pub fn text_ends(segments: &[u32]) -> impl Iterator<Item = u64> {
+    let mut start = 0_u64;
+    segments.iter().flat_map(move |&length| {
+        let from = start;
+        start += u64::from(length);
+        let until = start;
+        let cuts = (from..until).step_by(CUT_BYTES);
+        cuts.map(move |cut| until.min(cut + CUT_BYTES as u64))
+    })
+}
+
 /// The blocks of a text as slices of it.
 fn cuts<'a>(text: &'a [u8], segments: &'a [u32]) -> impl Iterator<Item = &'a [u8]> {
     let mut rest = text;

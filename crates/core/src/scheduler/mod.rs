@@ -39,6 +39,7 @@ pub use turn::{
 };
 
 use crate::admission::Admission;
+use crate::block::Chain;
 use crate::continuity::{IdKind, Owner, Owners};
 use crate::error::{Error, Result};
 use crate::id::{GroupId, Micros, PlaceId, ProgramId, ReservationId, WorkerId};
@@ -242,6 +243,12 @@ impl Scheduler {
     pub fn is_held(&self, id: ReservationId) -> bool {
         let turn = self.reservations.get(id);
         turn.is_some_and(|turn| turn.state == State::Held)
+    }
+
+    /// The blocks of a turn that is in flight or held.
+    #[must_use]
+    pub fn chain(&self, id: ReservationId) -> Option<&Chain> {
+        self.reservations.get(id).map(|turn| &turn.chain)
     }
 
     /// The group's admission, for a look.

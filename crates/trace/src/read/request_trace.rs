@@ -4,6 +4,8 @@
 //! becomes a measured turn; what it waited for is inferred from the times. Where both have a field,
 //! ours is taken before Dynamo's: it knows sessions that the client did not name, and microseconds.
 //!
+//! Ours may lack the tokens of an answer, which then has one: the shortest that a replay can make.
+//!
 //! Lines of tools and payloads are passed over: the time of a tool is in the gap between turns.
 use std::num::NonZeroU32;
 
@@ -59,12 +61,15 @@ fn turn(event: &Event, request: Request, default: NonZeroU32) -> Result<TracedTu
     };
     let replayed = (replay.input_length > 0).then_some(replay.input_length);
     let input_tokens = request.input_tokens.or(replayed).map(Num::Whole);
+    // An answer that broke off, or whose maker tells no usage, is recorded as what it is: unknown.
+    let unknown = ours.map(|_| 0);
+    let output_tokens = request.output_tokens.or(unknown).map(Num::Whole);
     Ok(TracedTurn {
         id: Some(request.request_id),
         session,
         parent,
         input_tokens: leaf::some_tokens("input_tokens", input_tokens)?,
-        output_tokens: leaf::tokens("output_tokens", request.output_tokens.map(Num::Whole))?.max(1),
+        output_tokens: leaf::tokens("output_tokens", output_tokens)?.max(1),
         block_tokens,
         blocks: replay.input_sequence_hashes,
         scope: Scope::Global,
