@@ -8,7 +8,7 @@ import test from 'ava'
 const root = join(__dirname, '..')
 
 const BELOW_A_TURN =
-  'argument clock config dialects errors forward identity link native telemetry'.split(' ')
+  'argument clock config dialects errors forward identity link native telemetry trace'.split(' ')
 
 /** Rooms of src/ and the rooms that each may import. A file directly in src/ is a room of its own. */
 const ROOMS: Record<string, readonly string[]> = {
@@ -18,11 +18,12 @@ const ROOMS: Record<string, readonly string[]> = {
   identity: [],
   telemetry: [],
   dialects: ['argument', 'errors'],
-  config: ['errors', 'identity', 'dialects'],
+  config: ['errors', 'identity', 'dialects', 'telemetry'],
   forward: ['argument', 'identity', 'config'],
   native: ['errors'],
   simulation: ['native'],
   link: ['clock', 'config', 'dialects', 'errors', 'native'],
+  trace: ['clock', 'config', 'dialects', 'errors', 'link', 'telemetry'],
   turn: BELOW_A_TURN,
   scheduler: [...BELOW_A_TURN, 'turn'],
   index: [
@@ -34,6 +35,7 @@ const ROOMS: Record<string, readonly string[]> = {
     'link',
     'scheduler',
     'telemetry',
+    'trace',
     'turn',
   ],
   testing: ['simulation'],

@@ -16,6 +16,9 @@ export {
   type SchedulerOptions,
   type ScoreOptions,
   type TargetOptions,
+  type TraceFunction,
+  type TraceOptions,
+  type TraceSink,
   type WorkerOptions,
 } from './config/index.js'
 export {
@@ -38,7 +41,26 @@ export type {
   EndMessage,
   ErrorMessage,
   HoldMessage,
+  TracedBlocks,
+  TracedRequest,
+  TracedToolCall,
+  TracedTurn,
+  TracedWorker,
+  TraceEvent,
+  TraceRecord,
 } from './telemetry/index.js'
+export {
+  diagnostics,
+  formatRecord,
+  type JsonlOptions,
+  jsonl,
+  type OtelOptions,
+  type OtelSpan,
+  type OtelTracer,
+  otel,
+  type RotateOptions,
+  type TraceStatus,
+} from './trace/index.js'
 export { parseBody } from './turn/bounds.js'
 export type { Hold, TurnRequest } from './turn/request.js'
 export type { AnswerFacts, Turn, TurnInit } from './turn.js'

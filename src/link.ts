@@ -155,6 +155,19 @@ export class Link {
     return this.#placement()
   }
 
+  /** Of the turn submitted last: how long each segment of its text is, in bytes. */
+  segmentBytes(): Uint32Array {
+    return this.#writer.segmentBytes()
+  }
+
+  /**
+   * Fills `out` with the block hashes of a turn that has not ended, keyed unless `key` is empty, and
+   * returns how many there are in it. `cuts`: bytes of a block, then of each segment of the text.
+   */
+  hashes(reservation: number, cuts: Uint32Array, key: Uint8Array, out: BigUint64Array): number {
+    return guarded(() => native.turnHashes(this.#handle, reservation, cuts, key, out))
+  }
+
   /** Does what the last call asked for besides its result. */
   settle(): void {
     const out = this.#out

@@ -62,6 +62,13 @@ export interface NativeFace {
     session: string,
     out: Float64Array,
   ): void
+  turnHashes(
+    handle: SchedulerHandle,
+    id: number,
+    cuts: Uint32Array,
+    key: Uint8Array,
+    out: BigUint64Array,
+  ): number
   stateOwner(handle: SchedulerHandle, tenant: string, state: string): number[] | null
   beginSnapshot(handle: SchedulerHandle): SnapshotHandle
   writeSnapshot(

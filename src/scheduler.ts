@@ -44,6 +44,7 @@ import type { KnownTarget, KnownWorker } from './link/topology.js'
 import { Link, type Placement } from './link.js'
 import { Health, native } from './native.js'
 import { published } from './telemetry/index.js'
+import { Recorder, type TraceStatus, type TurnTrace } from './trace/index.js'
 import { checkRequest } from './turn/check.js'
 import { abortError, waitForGo } from './turn/hold.js'
 import {
@@ -73,6 +74,14 @@ export interface Destination {
   headers(client?: HeadersLike): Record<string, string>
 }
 
+/** A turn that the core has taken in. */
+interface TakenTurn {
+  readonly read: ReadRequest
+  readonly placement: Placement
+  readonly signal: AbortSignal | undefined
+  readonly trace: TurnTrace | undefined
+}
+
 const shared = new Map<string, Scheduler>()
 
 export class Scheduler {
@@ -82,6 +91,7 @@ export class Scheduler {
   readonly #link: Link
   readonly #rules: RequestRules
   readonly #sharedName: string | undefined
+  readonly #recorder: Recorder | undefined
 
   /**
    * Throws CONFIG with the path of the field and what is allowed there. `sharedName` is for
@@ -110,6 +120,7 @@ export class Scheduler {
     )
     try {
       checkTargets(sharedName, this.#link, config)
+      this.#recorder = recorderOf(config, this.#link, this.#clock)
     } catch (error) {
       this.#link.close()
       throw error
@@ -193,8 +204,17 @@ export class Scheduler {
     return receiptOf(this.#link, id)
   }
 
-  status(): Status {
-    return statusOf(this.#link)
+  status(): Status & { readonly trace?: TraceStatus } {
+    const status = statusOf(this.#link)
+    return this.#recorder === undefined ? status : { ...status, trace: this.#recorder.status() }
+  }
+
+  /**
+   * Resolves when every trace record so far has been written or lost; after `close`, when the sinks
+   * are closed too. At once without a trace.
+   */
+  async flush(): Promise<void> {
+    await this.#recorder?.flush()
   }
 
   /**
@@ -283,16 +303,25 @@ export class Scheduler {
     this.#link.poll()
   }
 
-  /** Settles every hold with CLOSED and refuses new turns; turns that run end as usual. */
+  /**
+   * Settles every hold with CLOSED and refuses new turns; turns that run end as usual. Trace sinks are
+   * closed with the last of them: `flush` waits for what they still have to write.
+   */
   close(): void {
     if (this.#sharedName !== undefined && shared.get(this.#sharedName) === this) {
       shared.delete(this.#sharedName)
     }
     this.#link.close()
+    this.#recorder?.close()
   }
 
   [Symbol.dispose](): void {
     this.close()
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.close()
+    await this.flush()
   }
 
   #submit(request: TurnRequest): Turn | Promise<Turn> {
@@ -300,15 +329,17 @@ export class Scheduler {
     checkRequest(request)
     const { signal } = request
     if (signal?.aborted) throw abortError(signal)
+    const received = this.#recorder?.wants ? this.#clock() : undefined
     const read = this.#read(request)
     const placement = this.#link.submit(this.#frame(request, read), request.tokens, request.hashes)
     let result: Turn | Promise<Turn>
     try {
+      const taken = { read, placement, signal, trace: this.#traced(read, placement, received) }
       const { worker } = placement
       result =
         worker === undefined
-          ? this.#hold(request, read, placement)
-          : this.#turn(read, placement, { ...placement, worker }, 0, signal)
+          ? this.#hold(request, taken)
+          : this.#turn(taken, { ...placement, worker }, 0)
     } catch (error) {
       // A logger or a signal of the caller threw. What was settled is read before it is overwritten.
       this.#link.settle()
@@ -319,9 +350,9 @@ export class Scheduler {
     return result
   }
 
-  #hold(request: TurnRequest, read: ReadRequest, placement: Placement): Promise<Turn> {
-    const { signal, onHold } = request
-    const { reservation, promptTokens } = placement
+  #hold({ onHold }: TurnRequest, taken: TakenTurn): Promise<Turn> {
+    const { read, signal } = taken
+    const { reservation, promptTokens } = taken.placement
     published.hold(reservation, promptTokens)
     this.#config.logger?.debug({ reservation, promptTokens }, 'turn held')
     const plan = {
@@ -333,29 +364,24 @@ export class Scheduler {
       signal,
       onHold,
     }
-    return waitForGo(plan, (settlement) =>
-      this.#turn(read, placement, settlement, settlement.heldMs, signal),
-    )
+    return waitForGo(plan, (settlement) => this.#turn(taken, settlement, settlement.heldMs))
   }
 
-  #turn(
-    read: ReadRequest,
-    { reservation, promptTokens, derivedSession }: Placement,
-    route: Route,
-    heldMs: number,
-    signal: AbortSignal | undefined,
-  ): Turn {
+  #turn({ read, placement, signal, trace }: TakenTurn, route: Route, heldMs: number): Turn {
+    const { reservation, promptTokens } = placement
     const plan = {
       link: this.#link,
       read,
-      session: read.identity.session ?? derivedSession ?? '',
+      session: sessionOf(read, placement),
       heldMs,
       forwardHeaders: this.#config.forwardHeaders,
       maxBytes: this.#config.settings.limits.bodyBytes,
       signal,
       logger: this.#config.logger,
+      trace,
     }
     const turn = new Turn(plan, reservation, promptTokens, route)
+    trace?.go(heldMs)
     published.decision(() => ({
       reservation,
       receipt: route.receipt,
@@ -366,6 +392,27 @@ export class Scheduler {
       heldMs,
     }))
     return turn
+  }
+
+  /** Right after the submit: the lengths of the segments are gone with the next one. */
+  #traced(
+    read: ReadRequest,
+    placement: Placement,
+    received: number | undefined,
+  ): TurnTrace | undefined {
+    if (received === undefined) return undefined
+    const { tenant, identity } = read
+    return this.#recorder?.begin({
+      reservation: placement.reservation,
+      tenant,
+      session: sessionOf(read, placement),
+      isNamed: identity.session !== undefined,
+      parent: identity.parent,
+      final: identity.final,
+      promptTokens: placement.promptTokens,
+      segmentBytes: this.#link.segmentBytes(),
+      received,
+    })
   }
 
   #read(request: TurnRequest): ReadRequest {
@@ -453,6 +500,25 @@ export class Scheduler {
         }),
     }
   }
+}
+
+/** By the client's name, or by the core's. */
+function sessionOf({ identity }: ReadRequest, { derivedSession }: Placement): string {
+  return identity.session ?? derivedSession ?? ''
+}
+
+/** Throws CONFIG when a sink cannot be opened. */
+function recorderOf(config: ResolvedConfig, link: Link, clock: Clock): Recorder | undefined {
+  const { trace, settings, logger } = config
+  if (trace === undefined) return undefined
+  const { blockTokens } = settings.cache
+  return new Recorder(trace, {
+    link,
+    clock,
+    sessions: settings.limits.sessions,
+    blockTokens,
+    logger,
+  })
 }
 
 /** A shared scheduler may have been opened by somebody with other targets. */

@@ -17,6 +17,7 @@ import type { Receipt } from './link/report.js'
 import { receiptOf } from './link/report.js'
 import type { KnownTarget, KnownWorker } from './link/topology.js'
 import type { Completion, Link, Placement } from './link.js'
+import type { TurnTrace } from './trace/index.js'
 import { checkResponse } from './turn/check.js'
 import { observeResponse } from './turn/observe.js'
 import type { ReadRequest } from './turn/request.js'
@@ -55,6 +56,8 @@ export interface TurnPlan {
   readonly maxBytes: number
   readonly signal: AbortSignal | undefined
   readonly logger: Logger | undefined
+  /** Absent where no trace is written. */
+  readonly trace: TurnTrace | undefined
 }
 
 /** A placement that has a worker. */
@@ -109,7 +112,8 @@ export class Turn {
     this.#route = route
     this.#target = topology.target(route.target)
     this.#worker = topology.worker(route.worker)
-    this.#reservation = new Reservation(reservation, plan.link, plan.signal)
+    this.#reservation = new Reservation(reservation, plan.link, plan.signal, plan.trace)
+    plan.trace?.sent({ ...route, model: this.model })
     abandoned.register(this, { reservation: this.#reservation, logger: plan.logger })
   }
 
@@ -202,6 +206,7 @@ export class Turn {
     this.#target = link.topology.target(placement.target)
     this.#worker = link.topology.worker(worker)
     this.#init = undefined
+    this.#plan.trace?.sent({ ...this.#route, model: this.model })
     return true
   }
 

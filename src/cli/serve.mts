@@ -8,14 +8,19 @@
 import { readFile } from 'node:fs/promises'
 import { Command, InvalidArgumentError } from 'commander'
 import { type Gateway, type GatewayConfig, readConfig, startGateway } from '../gateway/index.js'
-import { WarmpathError } from '../index.js'
+import { jsonl, Scheduler, WarmpathError } from '../index.js'
 
 interface ServeOptions {
   config: string
   host?: string
   port?: number
   log?: true
+  trace?: string
+  traceKeyFile?: string
 }
+
+/** A trace file that is larger begins a new one. */
+const TRACE_BYTES = 256 * 1024 * 1024
 
 const EXAMPLE = `
 A configuration file (JSON); everything but "scheduler" may be left out:
@@ -36,6 +41,10 @@ Also there: /healthz, /status, /receipts/ID, /v1/models, /v1/models/NAME.
 DELETE /sessions/ID says that a session of the caller is over; ID is the x-warmpath-session of its
 answers. What it occupied goes to others at once.
 
+A trace file that reaches 256 MiB, or was there before, is moved aside: trace.jsonl becomes
+trace.000001.jsonl. With a key nobody can guess what stands behind a hash: make one with
+"openssl rand -hex 16" and keep it where the traces are not.
+
 Exit codes: 0 stopped by a signal, 1 failed, 2 wrong usage or configuration.`
 
 /** The command with its options and help; it ends when a signal has stopped the gateway. */
@@ -46,6 +55,8 @@ function serveCommand(): Command {
     .option('-p, --port <number>', 'port, over the one of the file; 0 takes any free one', readPort)
     .option('-H, --host <address>', 'address to listen on, over the one of the file')
     .option('--log', 'one JSON line for each request on standard output')
+    .option('--trace <file>', 'one record a turn, without content; compressed if it ends in .gz')
+    .option('--trace-key-file <file>', 'file with the key of block hashes and session names')
     .addHelpText('after', EXAMPLE)
     .action(serve)
 }
@@ -63,6 +74,7 @@ async function serve(options: ServeOptions): Promise<void> {
   if (options.host !== undefined) config.host = options.host
   if (options.port !== undefined) config.port = options.port
   if (options.log) config.accessLog = logToOutput()
+  await addTrace(config, options)
   const gateway = await startGateway(config)
   process.stderr.write(`warmpath listens on ${gateway.url}\n`)
   await stop
@@ -71,13 +83,7 @@ async function serve(options: ServeOptions): Promise<void> {
 }
 
 async function loadConfig(file: string): Promise<GatewayConfig> {
-  let text: string
-  try {
-    text = await readFile(file, 'utf8')
-  } catch (error) {
-    const code = (error as NodeJS.ErrnoException).code ?? 'an error'
-    throw new WarmpathError('WARMPATH_CONFIG', `cannot read ${file} (${code})`)
-  }
+  const text = await readText(file)
   try {
     return readConfig(JSON.parse(text), process.env)
   } catch (error) {
@@ -86,6 +92,28 @@ async function loadConfig(file: string): Promise<GatewayConfig> {
     const position = /position \d+( \(line \d+ column \d+\))?/.exec((error as Error).message)?.[0]
     const where = position === undefined ? '' : ` at ${position}`
     throw new WarmpathError('WARMPATH_CONFIG', `${file} is not valid JSON${where}`)
+  }
+}
+
+/** Throws WARMPATH_CONFIG for a key that cannot be read; the file of the trace is opened later. */
+async function addTrace(config: GatewayConfig, options: ServeOptions): Promise<void> {
+  const { trace: path, traceKeyFile } = options
+  if (config.scheduler instanceof Scheduler) return
+  if (path === undefined) {
+    if (traceKeyFile === undefined) return
+    throw new WarmpathError('WARMPATH_CONFIG', '--trace-key-file needs --trace')
+  }
+  const key = traceKeyFile === undefined ? {} : { key: await readText(traceKeyFile) }
+  const sink = jsonl({ path, rotate: { bytes: TRACE_BYTES } })
+  config.scheduler = { ...config.scheduler, trace: { ...config.scheduler.trace, sink, ...key } }
+}
+
+async function readText(file: string): Promise<string> {
+  try {
+    return (await readFile(file, 'utf8')).trim()
+  } catch (error) {
+    const code = (error as NodeJS.ErrnoException).code ?? 'an error'
+    throw new WarmpathError('WARMPATH_CONFIG', `cannot read ${file} (${code})`)
   }
 }
 

@@ -7,6 +7,7 @@ export { type EnvCredential, env } from './env.js'
 export { nativeOptions, nativeWorker, type TargetDetail, type WorkerDetail } from './native.js'
 export { type ResolvedConfig, resolve, type TargetEntry } from './resolve.js'
 export { type Auth, DEFAULT_TARGET } from './target.js'
+export type { TraceFunction, TraceOptions, TraceSettings, TraceSink } from './trace.js'
 export type {
   AdmissionOptions,
   CacheOptions,

@@ -12,6 +12,7 @@ import { type CacheRules, groupCache } from './cache.js'
 import { callback, dictionary, type Fields, fields, list, name, refuse, shown } from './check.js'
 import { type Settings, settings } from './settings.js'
 import { type TargetDraft, targetDrafts } from './target.js'
+import { type TraceSettings, traceSettings } from './trace.js'
 import type { Logger, SchedulerOptions } from './types.js'
 import { headerName, type WorkerEntry, workerEntry } from './worker.js'
 
@@ -28,11 +29,12 @@ export interface ResolvedConfig {
   readonly tenant?: (headers: HeaderMap) => string | undefined
   readonly clock?: () => number
   readonly logger?: Logger
+  readonly trace: TraceSettings | undefined
 }
 
 const OPTION_FIELDS = [
   ...['workers', 'targets', 'aliases', 'admission', 'score', 'cache', 'identity', 'forward'],
-  ...['limits', 'seed', 'clock', 'logger'],
+  ...['limits', 'trace', 'seed', 'clock', 'logger'],
 ]
 const LOG_LEVELS = ['debug', 'info', 'warn', 'error']
 
@@ -65,6 +67,7 @@ export function resolve(
     aliases: aliases(given.aliases, drafts),
     settings: settled,
     forwardHeaders: forwardHeaders(given.forward),
+    trace: traceSettings(given.trace),
     ...hooks(given),
   }
 }

@@ -8,6 +8,7 @@
 import type { DialectName } from '../dialects/index.js'
 import type { HeaderMap } from '../identity/index.js'
 import type { EnvCredential } from './env.js'
+import type { TraceOptions } from './trace.js'
 
 /** One engine replica or one hosted deployment. */
 export interface WorkerOptions {
@@ -158,6 +159,8 @@ export interface SchedulerOptions {
   identity?: IdentityOptions
   forward?: ForwardOptions
   limits?: LimitOptions
+  /** Absent: no record is made and nothing of it is paid for. */
+  trace?: TraceOptions
   /** Seed of every tie and draw: same seed and same calls, same decisions. Default 0. */
   seed?: number
   /**

@@ -50,13 +50,13 @@ async function startGateway(config: GatewayConfig): Promise<Gateway> {
     await running.listen()
   } catch (error) {
     await running.stop()
-    if (owned) scheduler.close()
+    if (owned) await end(scheduler)
     throw error
   }
   let stopped: Promise<void> | undefined
   const close = async () => {
     await running.stop()
-    if (owned) scheduler.close()
+    if (owned) await end(scheduler)
   }
   return {
     url: running.url,
@@ -66,6 +66,12 @@ async function startGateway(config: GatewayConfig): Promise<Gateway> {
       return stopped
     },
   }
+}
+
+/** Traces are written to their end. */
+async function end(scheduler: Scheduler): Promise<void> {
+  scheduler.close()
+  await scheduler.flush()
 }
 
 class RunningGateway {

@@ -100,6 +100,13 @@ export class FrameWriter {
     return this.#bytes.subarray(0, this.#length)
   }
 
+  /** The byte length of each segment of the text; a copy. */
+  segmentBytes(): Uint32Array {
+    const count = this.#head[HEAD.segments] ?? 0
+    const first = this.#words - 2 * count
+    return new Uint32Array(count).map((_, at) => this.#head[first + 2 * at] ?? 0)
+  }
+
   write(frame: TurnFrame): void {
     const { targets, toolResults, state, prompt } = frame
     const segments = prompt.ends.length

@@ -5,8 +5,22 @@
  * ended, `warmpath:error` a submit was refused. Messages are built only when somebody listens, so
  * silence costs one property read. They carry no session id, no tenant and no text: receipts link
  * them to what happened.
+ *
+ * `warmpath:trace` is another matter: whole trace records, session names and all, for who has asked
+ * for them with the option `trace`.
  */
 import { channel } from 'node:diagnostics_channel'
+import type { TraceRecord } from './record.js'
+
+export type {
+  TracedBlocks,
+  TracedRequest,
+  TracedToolCall,
+  TracedTurn,
+  TracedWorker,
+  TraceEvent,
+  TraceRecord,
+} from './record.js'
 
 export interface DecisionMessage {
   readonly reservation: number
@@ -37,6 +51,7 @@ const decisions = channel('warmpath:decision')
 const holds = channel('warmpath:hold')
 const ends = channel('warmpath:end')
 const errors = channel('warmpath:error')
+const traces = channel('warmpath:trace')
 
 export const published = {
   decision(message: () => DecisionMessage): void {
@@ -51,5 +66,11 @@ export const published = {
   },
   error(code: string): void {
     if (errors.hasSubscribers) errors.publish({ code } satisfies ErrorMessage)
+  },
+  get wantsTraces(): boolean {
+    return traces.hasSubscribers
+  },
+  trace(record: TraceRecord): void {
+    if (traces.hasSubscribers) traces.publish(record)
   },
 }

@@ -11,7 +11,7 @@
 import type { Logger } from '../config/index.js'
 import type { Dialect, ResponseFacts, StreamReader } from '../dialects/index.js'
 import type { UsageChunkFilter } from '../forward/index.js'
-import type { Completion } from '../link.js'
+import type { Told } from '../trace/index.js'
 import type { Reservation } from './reservation.js'
 
 export interface ObservePlan {
@@ -145,10 +145,11 @@ class Watch {
     // The controller is reached through the source's pending read or through the stream, never
     // from here: a strong reference would keep an abandoned stream from being collected.
     const weak = new WeakRef(controller)
-    this.#plan.reservation.observe((reason) => {
+    const stop = (reason: unknown) => {
       weak.deref()?.error(reason)
       this.#release(reason)
-    })
+    }
+    this.#plan.reservation.observe(stop, () => this.#told())
   }
 
   async pull(controller: ReadableStreamDefaultController<Uint8Array>): Promise<void> {
@@ -223,7 +224,13 @@ class Watch {
   #end(facts: ResponseFacts | undefined): void {
     const { reservation } = this.#plan
     if (facts?.error !== undefined) reservation.fail()
-    else reservation.complete(facts === undefined ? {} : completionOf(facts))
+    else reservation.complete(facts === undefined ? {} : toldOf(facts))
+  }
+
+  /** What a stream has told so far. */
+  #told(): Told | undefined {
+    const facts = this.#reading?.facts()
+    return facts && toldOf(facts)
   }
 
   #release(reason: unknown): Promise<void> {
@@ -240,13 +247,15 @@ const OPEN_REASONS: ReadonlySet<string> = new Set([
   'pause_turn',
 ])
 
-function completionOf({ usage, toolCalls, ended, finishReason, state }: ResponseFacts): Completion {
+function toldOf({ usage, toolCalls, ended, finishReason, state }: ResponseFacts): Told {
   const isKnown = toolCalls.length > 0 || ended || finishReason !== undefined
   const isOpen = finishReason !== undefined && OPEN_REASONS.has(finishReason)
   return {
     ...(usage === undefined ? {} : { usage }),
     ...(isKnown ? { finished: toolCalls.length === 0 && !isOpen } : {}),
+    ...(finishReason === undefined ? {} : { finishReason }),
     toolCalls: toolCalls.map((call) => call.id),
+    calls: toolCalls,
     state,
   }
 }

@@ -6,22 +6,32 @@
  * further end is a no-op. Holds no reference to the Turn, so that a forgotten Turn can be collected
  * and ended by its finaliser.
  */
-import type { Completion, Link } from '../link.js'
+import type { Link } from '../link.js'
 import { published } from '../telemetry/index.js'
+import type { Told, TurnTrace } from '../trace/index.js'
 import { onAbort } from './abort.js'
 
+type End = 'completed' | 'cancelled' | 'failed' | 'dropped'
 type Phase = 'running' | 'observing' | 'ended'
 
 export class Reservation {
   readonly id: number
   readonly #link: Link
   readonly #signal: AbortSignal | undefined
+  readonly #trace: TurnTrace | undefined
   readonly #unhear: () => void
   #phase: Phase = 'running'
   #heard = false
   #stop: ((reason: unknown) => void) | undefined
+  #told: (() => Told | undefined) | undefined
 
-  constructor(id: number, link: Link, signal: AbortSignal | undefined) {
+  constructor(
+    id: number,
+    link: Link,
+    signal: AbortSignal | undefined,
+    trace: TurnTrace | undefined,
+  ) {
+    this.#trace = trace
     this.id = id
     this.#link = link
     this.#signal = signal
@@ -45,21 +55,26 @@ export class Reservation {
     return this.#phase === 'running' && !this.#heard
   }
 
-  /** From here on an answer is read; `stop` breaks it off when the client goes away. */
-  observe(stop: (reason: unknown) => void): void {
+  /**
+   * From here on an answer is read; `stop` breaks it off when the client goes away, `told` says what
+   * was seen of it when it breaks off.
+   */
+  observe(stop: (reason: unknown) => void, told: () => Told | undefined): void {
     if (this.#phase !== 'running') return
     this.#phase = 'observing'
     this.#stop = stop
+    this.#told = told
   }
 
   firstToken(): void {
     if (this.#phase === 'ended' || this.#heard) return
     this.#heard = true
+    this.#trace?.firstToken()
     this.#link.firstToken(this.id)
   }
 
-  complete(completion: Completion): void {
-    this.#end('completed', () => this.#link.complete(this.id, completion))
+  complete(told: Told): void {
+    this.#end('completed', () => this.#link.complete(this.id, told), told)
   }
 
   /** The client went away. */
@@ -82,11 +97,12 @@ export class Reservation {
    * `tell` may run what waits for the room, which may call back: the phase changes first. When it
    * throws, the end may not have reached the core, so the reservation can be ended again.
    */
-  #end(outcome: string, tell: () => void): void {
+  #end(outcome: End, tell: () => void, told?: Told): void {
     const before = this.#phase
     if (before === 'ended') return
     this.#phase = 'ended'
     published.end(this.id, outcome)
+    const record = this.#trace?.ended(outcome, told ?? this.#told?.() ?? {})
     try {
       tell()
     } catch (error) {
@@ -94,7 +110,9 @@ export class Reservation {
       throw error
     }
     this.#stop = undefined
+    this.#told = undefined
     this.#unhear()
+    record?.()
   }
 
   #abort(): void {

@@ -1,0 +1,213 @@
+/**
+ * Which turns get a record, what number each has, and who gets it.
+ *
+ * One a scheduler that was given `trace`. A turn's record is made in the call that ends the turn:
+ * its block hashes are read from the core and its facts put together, which costs the prompt's
+ * blocks; writing it down happens later (outlet.ts). Where no sink has room or wants it, not even
+ * the hashes are read. Numbers of turns are counted here, for as many sessions as the scheduler
+ * remembers; the longest unused are forgotten first.
+ */
+import { randomBytes } from 'node:crypto'
+import type { Clock } from '../clock.js'
+import type { Logger, TraceSettings } from '../config/index.js'
+import { countOf } from '../dialects/index.js'
+import { type Receipt, receiptOf } from '../link/report.js'
+import type { Link } from '../link.js'
+import { diagnostics } from './diagnostics.js'
+import { Names } from './names.js'
+import { Outlet, type OutletCounts } from './outlet.js'
+import { recordOf } from './record.js'
+import { type BegunTurn, type Desk, type EndedTurn, TurnTrace } from './turn.js'
+
+/** What became of records; of all sinks together. */
+export type TraceStatus = Readonly<OutletCounts> & {
+  /** In the queues. */
+  readonly waiting: number
+}
+
+/** What a recorder needs of its scheduler. */
+export interface RecorderParts {
+  readonly link: Link
+  readonly clock: Clock
+  /** Sessions whose turns are counted. */
+  readonly sessions: number
+  readonly blockTokens: number
+  readonly logger: Logger | undefined
+}
+
+const NO_KEY = new Uint8Array(0)
+/** Of one prompt: more than any has, and no more memory than its text. */
+const MAX_BLOCKS = 1 << 20
+
+export class Recorder implements Desk {
+  readonly #settings: TraceSettings
+  readonly #parts: RecorderParts
+  readonly #names: Names
+  readonly #outlets: readonly Outlet[]
+  readonly #since: number
+  /** Sets the requests of this recorder apart from those of every other. */
+  readonly #run = randomBytes(6).toString('hex')
+  readonly #turns = new Map<string, number>()
+  #open = 0
+  #isClosing = false
+  #closed: Promise<void> | undefined
+
+  /** Opens the sinks. Throws what one of them finds wrong with its options. */
+  constructor(settings: TraceSettings, parts: RecorderParts) {
+    this.#settings = settings
+    this.#parts = parts
+    this.#names = new Names(settings.key)
+    this.#since = parts.clock()
+    const sinks = settings.sinks.length > 0 ? settings.sinks : [diagnostics()]
+    this.#outlets = sinks.map((sink) => new Outlet(sink, settings.queue, parts.logger))
+    this.#openAll()
+  }
+
+  now(): number {
+    return this.#parts.clock()
+  }
+
+  /** Whether a record would reach anybody now. */
+  get wants(): boolean {
+    return this.#outlets.some((outlet) => outlet.wants)
+  }
+
+  begin(turn: BegunTurn): TurnTrace {
+    const session = this.#names.session(turn.tenant, turn.session)
+    const number = this.#turns.get(session) ?? 0
+    // Deleted first: a map keeps the order of insertion, and the first is the longest unused.
+    this.#turns.delete(session)
+    if (!turn.final) this.#turns.set(session, number + 1)
+    if (this.#turns.size > this.#parts.sessions) {
+      for (const oldest of this.#turns.keys()) {
+        this.#turns.delete(oldest)
+        break
+      }
+    }
+    return new TurnTrace(this, turn, number)
+  }
+
+  opened(): void {
+    this.#open += 1
+  }
+
+  /** Nothing that goes wrong with a record is the turn's business. */
+  ended(turn: EndedTurn | undefined): () => void {
+    const hand = turn && this.#tried(() => this.#prepare(turn))
+    return () => {
+      if (hand !== undefined) this.#tried(hand)
+      this.#left()
+    }
+  }
+
+  status(): TraceStatus {
+    const sum = { written: 0, dropped: 0, lost: 0, waiting: 0 }
+    for (const { counts, waiting } of this.#outlets) {
+      sum.written += counts.written
+      sum.dropped += counts.dropped
+      sum.lost += counts.lost
+      sum.waiting += waiting
+    }
+    return sum
+  }
+
+  /** Resolves when every record so far has been written; after `close`, when the sinks are closed. */
+  async flush(): Promise<void> {
+    await Promise.all(this.#outlets.map((outlet) => outlet.flush()))
+    await this.#closed
+  }
+
+  /** Closes the sinks once the turns that run have ended. */
+  close(): void {
+    this.#isClosing = true
+    this.#closeWhenLeft()
+  }
+
+  /** Reads what ends with the reservation. Returns what makes the record and hands it on. */
+  #prepare(turn: EndedTurn): (() => void) | undefined {
+    const takers = this.#outlets.filter((outlet) => outlet.wants && outlet.admits())
+    if (takers.length === 0) return undefined
+    const blocks = this.#blocks(turn)
+    return () => {
+      const record = recordOf(turn, {
+        requestId: `${this.#run}-${turn.reservation}`,
+        since: this.#since,
+        names: this.#namesOf(turn),
+        blocks,
+        receipt: this.#receipt(turn),
+      })
+      for (const outlet of takers) outlet.push(record)
+    }
+  }
+
+  #tried<T>(make: () => T): T | undefined {
+    try {
+      return make()
+    } catch (cause) {
+      this.#parts.logger?.error({ cause }, 'a turn could not be recorded')
+      return undefined
+    }
+  }
+
+  #openAll(): void {
+    const open: Outlet[] = []
+    try {
+      for (const outlet of this.#outlets) {
+        outlet.open()
+        open.push(outlet)
+      }
+    } catch (error) {
+      for (const outlet of open) void outlet.close()
+      throw error
+    }
+  }
+
+  #left(): void {
+    this.#open -= 1
+    this.#closeWhenLeft()
+  }
+
+  #closeWhenLeft(): void {
+    if (!this.#isClosing || this.#open > 0 || this.#closed !== undefined) return
+    this.#closed = Promise.all(this.#outlets.map((outlet) => outlet.close())).then(() => undefined)
+  }
+
+  #blocks({ usage, promptTokens, reservation, segmentBytes }: EndedTurn) {
+    const { blockTokens, link } = this.#parts
+    const { bytesPerToken, key } = this.#settings
+    const tokens = Math.max(1, countOf(usage?.promptTokens) ?? promptTokens)
+    const hashes = new BigUint64Array(Math.min(MAX_BLOCKS, Math.ceil(tokens / blockTokens)))
+    const stride = Math.max(1, Math.round(blockTokens * bytesPerToken))
+    const cuts = new Uint32Array(1 + segmentBytes.length)
+    cuts[0] = stride
+    cuts.set(segmentBytes, 1)
+    const count = link.hashes(reservation, cuts, key ?? NO_KEY, hashes)
+    return {
+      trace_block_size: blockTokens,
+      input_length: tokens,
+      input_sequence_hashes: hashes.subarray(0, count),
+    }
+  }
+
+  #namesOf({ tenant, session, parent, isNamed }: EndedTurn) {
+    const names = this.#names
+    const ofParent = (name: (tenant: string, session: string) => string) =>
+      parent === undefined ? undefined : name(tenant, parent)
+    return {
+      session: names.session(tenant, session),
+      parent: ofParent((...given) => names.session(...given)),
+      sent: isNamed
+        ? {
+            session: names.asSent(tenant, session),
+            parent: ofParent((...given) => names.asSent(...given)),
+          }
+        : undefined,
+    }
+  }
+
+  #receipt({ sent, tenant, session }: EndedTurn): Receipt | undefined {
+    if (this.#settings.receipts === 'id') return undefined
+    const receipt = receiptOf(this.#parts.link, String(sent.receipt))
+    return receipt && { ...receipt, session: this.#names.asSent(tenant, session) }
+  }
+}
