@@ -80,6 +80,7 @@ fn router(settings: &Settings, config: &FleetConfig) -> Result<Box<dyn Router>, 
         group: GroupOptions {
             block_tokens: block_tokens(&config.engine).get(),
             ttl: None,
+            ..GroupOptions::default()
         },
         farewell: Farewell::Said,
     })?))
