@@ -8,14 +8,14 @@ use parking_lot::Mutex;
 use serde_json::json;
 
 use warmpath_core::scheduler::Snapshot;
-use warmpath_core::snapshot::{Downtime, Exact, Progress, RestoreOptions, Restored};
+use warmpath_core::snapshot::{Downtime, Exact, RestoreOptions, Restored};
 
 use crate::error::{Code, guard, invalid, refused};
 use crate::handle::Handle;
 use crate::scheduler::{room, time};
 
 /// A snapshot that is being written.
-pub struct Writing {
+pub(crate) struct Writing {
     /// Absent once it was given up.
     snapshot: Option<Snapshot>,
     slice: Vec<u8>,

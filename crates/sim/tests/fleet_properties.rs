@@ -173,6 +173,7 @@ fn core(config: &FleetConfig, admission: AdmissionConfig) -> CoreRouter {
         group: GroupOptions {
             block_tokens: block_tokens(&config.engine).get(),
             ttl: None,
+            ..GroupOptions::default()
         },
         farewell: Farewell::Said,
     })
