@@ -7,6 +7,10 @@ export interface SchedulerHandle {
 export interface EngineHandle {
   readonly __engineHandle: never
 }
+/** An opaque native snapshot that is being written. */
+export interface SnapshotHandle {
+  readonly __snapshotHandle: never
+}
 
 /**
  * Which binding artifact the generated loader actually loaded: `'native'` for
@@ -18,6 +22,9 @@ export declare const __napiBindingTarget: 'native' | 'wasm32-wasi' | 'wasm32-was
 
 /** Adds a worker (JSON). Returns its number. */
 export declare function addWorker(handle: SchedulerHandle, now: number, worker: string, out: Float64Array): number
+
+/** Begins a snapshot; one that another caller is writing is void from now on. */
+export declare function beginSnapshot(handle: SchedulerHandle): SnapshotHandle
 
 /** The turn will not be answered. Returns false when it had ended before. */
 export declare function cancelTurn(handle: SchedulerHandle, now: number, reservation: number, out: Float64Array): boolean
@@ -37,6 +44,9 @@ export declare function completeTurn(handle: SchedulerHandle, now: number, reser
 
 /** Forgets a session. */
 export declare function endSession(handle: SchedulerHandle, now: number, tenant: string, session: string, out: Float64Array): void
+
+/** Gives a snapshot up, written or not: the scheduler no longer notes what changes. */
+export declare function endSnapshot(handle: SchedulerHandle, writing: SnapshotHandle): void
 
 /**
  * Moves the clock and writes the events that happened, five numbers each: kind (0 admitted,
@@ -88,6 +98,12 @@ export declare function receipt(handle: SchedulerHandle, id: number): string | n
 /** Moves a turn that has failed safely to the next candidate. */
 export declare function rerouteTurn(handle: SchedulerHandle, now: number, reservation: number, out: Float64Array): void
 
+/**
+ * Takes over what a snapshot holds; the engines' own word is 0 dropped, 1 taken as predicted, 2 kept.
+ * Returns what came of it, as JSON.
+ */
+export declare function restoreSnapshot(handle: SchedulerHandle, now: number, bytes: Uint8Array, exact: number, out: Float64Array): string
+
 /** Sets whether a worker takes turns: 0 up, 1 draining, 2 down, 3 removed for good. */
 export declare function setHealth(handle: SchedulerHandle, now: number, worker: number, health: number, out: Float64Array): void
 
@@ -113,3 +129,6 @@ export declare function topology(handle: SchedulerHandle): string
  * 16 bytes that the hashes are keyed with, or nothing.
  */
 export declare function turnHashes(handle: SchedulerHandle, reservation: number, cuts: Uint32Array, key: Uint8Array, out: BigUint64Array): number
+
+/** Writes the next bytes of the snapshot to `out`. Returns how many; 0 when there are no more. */
+export declare function writeSnapshot(handle: SchedulerHandle, writing: SnapshotHandle, now: number, out: Uint8Array): number
