@@ -23,7 +23,7 @@ const ROOMS: Record<string, readonly string[]> = {
   native: ['errors'],
   simulation: ['native'],
   link: ['clock', 'config', 'dialects', 'errors', 'native'],
-  trace: ['clock', 'config', 'dialects', 'errors', 'link', 'telemetry'],
+  trace: ['clock', 'config', 'dialects', 'errors', 'identity', 'link', 'telemetry'],
   turn: BELOW_A_TURN,
   scheduler: [...BELOW_A_TURN, 'turn'],
   index: [

@@ -8,6 +8,7 @@ import test, { type ExecutionContext } from 'ava'
 import { until } from './gateway-support.js'
 import { send } from './support/http-client.js'
 import { answering, json, startWorker } from './support/http-worker.js'
+import { folder, lines } from './support/trace.js'
 import { API } from './support/wire-apis.js'
 
 const MAIN = join(__dirname, '../src/cli/main.mts')
@@ -102,6 +103,29 @@ test.serial('serve, status, explain, and a stop that lets a turn finish', async 
   t.is(logged.filter((line) => line.path === path && line.status === 200).length, 2)
 })
 
+test.serial('a trace is whole when it has stopped, and keyed when a key is given', async (t) => {
+  const worker = await startWorker(t, answering())
+  const scheduler = { workers: [{ id: 'w0', url: worker.url }] }
+  const at = folder(t)
+  const [file, keyFile] = [join(at, 'trace.jsonl.gz'), join(at, 'key')]
+  writeFileSync(keyFile, '000102030405060708090a0b0c0d0e0f\n')
+  const options = ['--trace', file, '--trace-key-file', keyFile]
+  const { served, url } = await serve(t, { scheduler }, ...options)
+  for (let turn = 0; turn < 3; turn += 1) {
+    await send(url + path, { headers: { 'x-session-id': 'plain' }, body: request })
+  }
+  const { trace } = JSON.parse((await send(`${url}/status`)).body)
+  t.is(trace.written + trace.waiting, 3)
+  served.process.kill('SIGTERM')
+  t.is(await served.code, 0)
+  const records = lines(file).map((line) => JSON.parse(line).event)
+  t.deepEqual(
+    records.map(({ warmpath }) => warmpath.turn),
+    [0, 1, 2],
+  )
+  t.false(JSON.stringify(records).includes('plain'))
+})
+
 test.serial('SIGINT stops it too, with exit code 0 and nothing on standard output', async (t) => {
   const { served } = await serve(t, { scheduler: { workers: [{ url: 'http://127.0.0.1:1' }] } })
   served.process.kill('SIGINT')
@@ -109,10 +133,14 @@ test.serial('SIGINT stops it too, with exit code 0 and nothing on standard outpu
   t.is(served.out, '')
 })
 
+const ONE = { scheduler: { workers: [{ url: 'http://127.0.0.1:1' }] } }
 const WRONG: [string, unknown, string[], RegExp][] = [
   ['a file that is not JSON', '{"secret-value" 1', [], /is not valid JSON/],
   ['an unknown field', { scheduler: {}, prot: 1 }, [], /prot is not known; known: host, port/],
   ['a port that is none', { scheduler: {} }, ['--port', 'x'], /whole number from 0 to 65535/],
+  ['a trace in no folder', ONE, ['--trace', '/none/a'], /scheduler.trace.sink: .* \(ENOENT\)/],
+  ['a trace key that is not there', ONE, ['--trace', 'a', '--trace-key-file', '/none'], /ENOENT/],
+  ['a trace key without a trace', ONE, ['--trace-key-file', 'a'], /needs --trace/],
 ]
 
 for (const [what, content, more, message] of WRONG) {

@@ -44,7 +44,7 @@ import type { KnownTarget, KnownWorker } from './link/topology.js'
 import { Link, type Placement } from './link.js'
 import { Health, native } from './native.js'
 import { published } from './telemetry/index.js'
-import { Recorder, type TraceStatus, type TurnTrace } from './trace/index.js'
+import { openRecorder, type Recorder, type TraceStatus, type TurnTrace } from './trace/index.js'
 import { checkRequest } from './turn/check.js'
 import { abortError, waitForGo } from './turn/hold.js'
 import {
@@ -78,6 +78,7 @@ export interface Destination {
 interface TakenTurn {
   readonly read: ReadRequest
   readonly placement: Placement
+  readonly session: string
   readonly signal: AbortSignal | undefined
   readonly trace: TurnTrace | undefined
 }
@@ -120,7 +121,7 @@ export class Scheduler {
     )
     try {
       checkTargets(sharedName, this.#link, config)
-      this.#recorder = recorderOf(config, this.#link, this.#clock)
+      this.#recorder = openRecorder(config, this.#link, this.#clock)
     } catch (error) {
       this.#link.close()
       throw error
@@ -329,12 +330,14 @@ export class Scheduler {
     checkRequest(request)
     const { signal } = request
     if (signal?.aborted) throw abortError(signal)
-    const received = this.#recorder?.wants ? this.#clock() : undefined
+    const received = this.#recorder?.arrival()
     const read = this.#read(request)
     const placement = this.#link.submit(this.#frame(request, read), request.tokens, request.hashes)
     let result: Turn | Promise<Turn>
     try {
-      const taken = { read, placement, signal, trace: this.#traced(read, placement, received) }
+      const session = read.identity.session ?? placement.derivedSession ?? ''
+      const trace = this.#recorder?.begin({ ...read, ...placement, session, received })
+      const taken = { read, placement, session, signal, trace }
       const { worker } = placement
       result =
         worker === undefined
@@ -367,12 +370,13 @@ export class Scheduler {
     return waitForGo(plan, (settlement) => this.#turn(taken, settlement, settlement.heldMs))
   }
 
-  #turn({ read, placement, signal, trace }: TakenTurn, route: Route, heldMs: number): Turn {
-    const { reservation, promptTokens } = placement
+  #turn(taken: TakenTurn, route: Route, heldMs: number): Turn {
+    const { read, session, signal, trace } = taken
+    const { reservation, promptTokens } = taken.placement
     const plan = {
       link: this.#link,
       read,
-      session: sessionOf(read, placement),
+      session,
       heldMs,
       forwardHeaders: this.#config.forwardHeaders,
       maxBytes: this.#config.settings.limits.bodyBytes,
@@ -392,27 +396,6 @@ export class Scheduler {
       heldMs,
     }))
     return turn
-  }
-
-  /** Right after the submit: the lengths of the segments are gone with the next one. */
-  #traced(
-    read: ReadRequest,
-    placement: Placement,
-    received: number | undefined,
-  ): TurnTrace | undefined {
-    if (received === undefined) return undefined
-    const { tenant, identity } = read
-    return this.#recorder?.begin({
-      reservation: placement.reservation,
-      tenant,
-      session: sessionOf(read, placement),
-      isNamed: identity.session !== undefined,
-      parent: identity.parent,
-      final: identity.final,
-      promptTokens: placement.promptTokens,
-      segmentBytes: this.#link.segmentBytes(),
-      received,
-    })
   }
 
   #read(request: TurnRequest): ReadRequest {
@@ -500,25 +483,6 @@ export class Scheduler {
         }),
     }
   }
-}
-
-/** By the client's name, or by the core's. */
-function sessionOf({ identity }: ReadRequest, { derivedSession }: Placement): string {
-  return identity.session ?? derivedSession ?? ''
-}
-
-/** Throws CONFIG when a sink cannot be opened. */
-function recorderOf(config: ResolvedConfig, link: Link, clock: Clock): Recorder | undefined {
-  const { trace, settings, logger } = config
-  if (trace === undefined) return undefined
-  const { blockTokens } = settings.cache
-  return new Recorder(trace, {
-    link,
-    clock,
-    sessions: settings.limits.sessions,
-    blockTokens,
-    logger,
-  })
 }
 
 /** A shared scheduler may have been opened by somebody with other targets. */

@@ -9,8 +9,9 @@
  */
 import { randomBytes } from 'node:crypto'
 import type { Clock } from '../clock.js'
-import type { Logger, TraceSettings } from '../config/index.js'
+import type { Logger, ResolvedConfig, TraceSettings } from '../config/index.js'
 import { countOf } from '../dialects/index.js'
+import type { Identity } from '../identity/index.js'
 import { type Receipt, receiptOf } from '../link/report.js'
 import type { Link } from '../link.js'
 import { diagnostics } from './diagnostics.js'
@@ -35,9 +36,37 @@ export interface RecorderParts {
   readonly logger: Logger | undefined
 }
 
+/** What is known of a turn when the core has taken it in. */
+interface TakenIn {
+  readonly reservation: number
+  readonly tenant: string
+  /** By the client's name, or by the core's. */
+  readonly session: string
+  readonly identity: Identity
+  readonly promptTokens: number
+  readonly received: number | undefined
+}
+
 const NO_KEY = new Uint8Array(0)
 /** Of one prompt: more than any has, and no more memory than its text. */
 const MAX_BLOCKS = 1 << 20
+
+/** The recorder that the options ask for. Throws CONFIG when a sink cannot be opened. */
+export function openRecorder(
+  { trace, settings, logger }: ResolvedConfig,
+  link: Link,
+  clock: Clock,
+): Recorder | undefined {
+  if (trace === undefined) return undefined
+  const { blockTokens } = settings.cache
+  return new Recorder(trace, {
+    link,
+    clock,
+    sessions: settings.limits.sessions,
+    blockTokens,
+    logger,
+  })
+}
 
 export class Recorder implements Desk {
   readonly #settings: TraceSettings
@@ -67,24 +96,28 @@ export class Recorder implements Desk {
     return this.#parts.clock()
   }
 
-  /** Whether a record would reach anybody now. */
-  get wants(): boolean {
-    return this.#outlets.some((outlet) => outlet.wants)
+  /** The time, where a record of a turn that comes in now would reach anybody. */
+  arrival(): number | undefined {
+    return this.#outlets.some((outlet) => outlet.wants) ? this.now() : undefined
   }
 
-  begin(turn: BegunTurn): TurnTrace {
-    const session = this.#names.session(turn.tenant, turn.session)
-    const number = this.#turns.get(session) ?? 0
-    // Deleted first: a map keeps the order of insertion, and the first is the longest unused.
-    this.#turns.delete(session)
-    if (!turn.final) this.#turns.set(session, number + 1)
-    if (this.#turns.size > this.#parts.sessions) {
-      for (const oldest of this.#turns.keys()) {
-        this.#turns.delete(oldest)
-        break
-      }
-    }
-    return new TurnTrace(this, turn, number)
+  /**
+   * The record of a turn begins, right after its submit: the lengths of its segments are gone with
+   * the next one. Undefined when nobody wanted it on arrival.
+   */
+  begin({ received, identity, ...known }: TakenIn): TurnTrace | undefined {
+    if (received === undefined) return undefined
+    return this.#count({
+      reservation: known.reservation,
+      tenant: known.tenant,
+      session: known.session,
+      isNamed: identity.session !== undefined,
+      parent: identity.parent,
+      final: identity.final,
+      promptTokens: known.promptTokens,
+      segmentBytes: this.#parts.link.segmentBytes(),
+      received,
+    })
   }
 
   opened(): void {
@@ -121,6 +154,22 @@ export class Recorder implements Desk {
   close(): void {
     this.#isClosing = true
     this.#closeWhenLeft()
+  }
+
+  /** Gives the turn its number. */
+  #count(turn: BegunTurn): TurnTrace {
+    const session = this.#names.session(turn.tenant, turn.session)
+    const number = this.#turns.get(session) ?? 0
+    // Deleted first: a map keeps the order of insertion, and the first is the longest unused.
+    this.#turns.delete(session)
+    if (!turn.final) this.#turns.set(session, number + 1)
+    if (this.#turns.size > this.#parts.sessions) {
+      for (const oldest of this.#turns.keys()) {
+        this.#turns.delete(oldest)
+        break
+      }
+    }
+    return new TurnTrace(this, turn, number)
   }
 
   /** Reads what ends with the reservation. Returns what makes the record and hands it on. */
