@@ -34,7 +34,7 @@ test('after a restart the next turn goes where its cache is, by the same predict
   const names = ['one', 'two', 'three', 'four', 'five']
   for (const name of names) {
     const turn = await old.scheduler.submit(turnOf(name, 3))
-    turn.complete({ usage: { promptTokens: 400, completionTokens: 20 } })
+    turn.complete({ promptTokens: 400, completionTokens: 20 })
   }
   const bytes = await bytesOf(old.scheduler)
   using again = fleet()
@@ -42,12 +42,13 @@ test('after a restart the next turn goes where its cache is, by the same predict
   t.like(restored, { sessions: 5, dropped: { places: 0, blocks: 0, sessions: 0, owners: 0 } })
   t.is(restored.blocks, old.scheduler.status().prefix.blocks)
   for (const name of names) {
-    const [there, here] = [old, again].map(({ scheduler }) => scheduler.peek(turnOf(name, 5)))
+    const there = old.scheduler.peek(turnOf(name, 5))
+    const here = again.scheduler.peek(turnOf(name, 5))
     t.deepEqual(here, there)
     const turn = await again.scheduler.submit(turnOf(name, 5))
-    t.is(turn.worker, there?.worker)
+    t.is(turn.worker, there.worker)
     t.true(turn.predictedCachedTokens > 0)
-    t.is(turn.predictedCachedTokens, there?.overlapTokens)
+    t.is(turn.predictedCachedTokens, there.overlapTokens)
     turn.complete()
   }
   t.is(again.scheduler.status().sessions, 5)
