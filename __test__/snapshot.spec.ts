@@ -46,9 +46,9 @@ test('after a restart the next turn goes where its cache is, by the same predict
     const here = again.scheduler.peek(turnOf(name, 5))
     t.deepEqual(here, there)
     const turn = await again.scheduler.submit(turnOf(name, 5))
-    t.is(turn.worker, there.worker)
+    t.is(turn.worker, there?.worker ?? '')
     t.true(turn.predictedCachedTokens > 0)
-    t.is(turn.predictedCachedTokens, there.overlapTokens)
+    t.is(turn.predictedCachedTokens, there?.overlapTokens ?? 0)
     turn.complete()
   }
   t.is(again.scheduler.status().sessions, 5)
