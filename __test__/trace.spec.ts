@@ -134,6 +134,21 @@ test('tokens and hashes that the caller brings have their own blocks', async (t)
   t.deepEqual(blocks[0], blocks[1])
 })
 
+test('a prompt that is reported as empty, or as absurdly long, is neither', async (t) => {
+  const { records, sink } = memory()
+  using turns = fleet({ trace: { sink } })
+  for (const promptTokens of [0, 2 ** 31]) {
+    const turn = await turns.scheduler.submit(chat('s', 'word '.repeat(100)))
+    turn.complete({ promptTokens, completionTokens: 1 })
+  }
+  await turns.scheduler.flush()
+  const [empty, long] = records.map(({ event }) => event.request)
+  t.is(empty?.input_tokens, undefined)
+  t.true((empty?.replay.input_length ?? 0) > 50)
+  t.true((empty?.replay.input_sequence_hashes.length ?? 0) > 0)
+  t.true((long?.replay.input_sequence_hashes.buffer.byteLength ?? 0) < 1000)
+})
+
 test('a turn that was never sent has no record; one that moved has its last place', async (t) => {
   const { records, sink } = memory()
   using turns = fleet({ trace: { sink } })

@@ -128,10 +128,10 @@ function ours(turn: EndedTurn, { names, receipt }: Surroundings): TracedTurn {
   }
 }
 
-/** Figures may come from anywhere; only counts are figures. */
+/** Figures may come from anywhere; only counts are figures, and no prompt is empty. */
 function reported({ usage }: EndedTurn) {
   return {
-    promptTokens: countOf(usage?.promptTokens),
+    promptTokens: countOf(usage?.promptTokens) || undefined,
     cachedTokens: countOf(usage?.cachedTokens),
     completionTokens: countOf(usage?.completionTokens),
   }

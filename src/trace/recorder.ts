@@ -224,7 +224,7 @@ export class Recorder implements Desk {
   #blocks({ usage, promptTokens, reservation, segmentBytes }: EndedTurn) {
     const { blockTokens, link } = this.#parts
     const { bytesPerToken, key } = this.#settings
-    const tokens = Math.max(1, countOf(usage?.promptTokens) ?? promptTokens)
+    const tokens = Math.max(1, countOf(usage?.promptTokens) || promptTokens)
     const hashes = new BigUint64Array(Math.min(MAX_BLOCKS, Math.ceil(tokens / blockTokens)))
     const stride = Math.max(1, Math.round(blockTokens * bytesPerToken))
     const cuts = new Uint32Array(1 + segmentBytes.length)
@@ -234,7 +234,8 @@ export class Recorder implements Desk {
     return {
       trace_block_size: blockTokens,
       input_length: tokens,
-      input_sequence_hashes: hashes.subarray(0, count),
+      // A copy where there is less than was reported: a view would keep all of it in the queue.
+      input_sequence_hashes: count < hashes.length ? hashes.slice(0, count) : hashes,
     }
   }
 
