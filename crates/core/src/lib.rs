@@ -6,7 +6,8 @@
 //!
 //! Each module is a room with one question: `block` (what are the blocks of this prompt), `prefix`
 //! (who has them), `session` (whose turn is it), `load` (what is in flight), `score` (what would it
-//! cost there), `admission` (go or hold), `continuity` (which target may answer), `receipt` (why).
+//! cost there), `admission` (go or hold), `continuity` (which target may answer), `receipt` (why),
+//! `snapshot` (what outlives a restart).
 //! `scheduler` composes them and is the only door a caller needs.
 #![forbid(unsafe_code)]
 

@@ -58,12 +58,43 @@ struct World {
     now: u64,
 }
 
-fn options(capacity_tokens: Option<u64>) -> PlaceOptions {
+/// The last place is read at breakpoints.
+fn options(p: u32) -> PlaceOptions {
+    let rules = BreakpointRules {
+        lookback: Some(3),
+        min_tokens: 20,
+        ttl: Micros(TTL / 2),
+        refresh: Refresh::OnRead,
+        implicit: Implicit::AtEnd,
+    };
     PlaceOptions {
-        capacity_tokens,
         ttl: Some(Micros(TTL)),
+        matching: match p + 1 == PLACES {
+            true => Matching::Breakpoint(rules),
+            false => Matching::default(),
+        },
         ..PlaceOptions::default()
     }
+}
+
+/// A chain, of which some have a breakpoint that asks for a long life.
+fn prompt(path: &[u32]) -> Chain {
+    let mut chain = chain(path);
+    if path[0] == 1 {
+        chain.outline_mut().break_after(2, Some(Micros(2 * TTL)));
+    }
+    chain
+}
+
+/// What can be seen of one prompt at one place.
+#[derive(Debug, PartialEq)]
+struct Seen {
+    blocks: u32,
+    credit: u32,
+    tokens: u64,
+    working_set: u64,
+    shared: u32,
+    coverage: Coverage,
 }
 
 /// What an engine calls the last block of a path: a salt of 1 makes engines disagree.
@@ -78,7 +109,7 @@ fn named(path: &[u32], salt: u64) -> StoredBlock {
 impl World {
     fn new(max_blocks: usize) -> Self {
         let mut index = PrefixIndex::new(max_blocks);
-        let mut add = |w| index.add_place(WorkerId(w), 0, Tier::Device, options(None));
+        let mut add = |w| index.add_place(WorkerId(w), 0, Tier::Device, options(w));
         let ids = (0..PLACES).map(|w| add(w).expect("registered once"));
         Self {
             ids: ids.collect(),
@@ -99,7 +130,10 @@ impl World {
         let now = Micros(self.now);
         match op {
             Op::Predict(p, path) => {
-                vec![self.index.predict(now, self.ids[*p as usize], &chain(path))]
+                vec![
+                    self.index
+                        .predict(now, self.ids[*p as usize], &prompt(path)),
+                ]
             }
             Op::Store(p, path, from, salt) => {
                 let from = (*from).min(path.len() - 1);
@@ -139,9 +173,7 @@ impl World {
                 }
                 self.index.remove_place(gone);
                 let place = (WorkerId(*p), 0, Tier::Device);
-                let id = self
-                    .index
-                    .add_place(place.0, place.1, place.2, options(None));
+                let id = self.index.add_place(place.0, place.1, place.2, options(*p));
                 self.ids[*p as usize] = id.expect("registered once at a time");
                 Vec::new()
             }
@@ -153,7 +185,7 @@ impl World {
                 Vec::new()
             }
             Op::Correct(p, path, reported) => {
-                let (id, chain) = (self.ids[*p as usize], chain(path));
+                let (id, chain) = (self.ids[*p as usize], prompt(path));
                 let mut before = Coverage::new();
                 self.index.coverage(id, &chain, &mut before);
                 self.index.predict(now, id, &chain);
@@ -164,7 +196,7 @@ impl World {
     }
 
     fn turn(&mut self, who: u64, p: u32, path: &[u32]) -> Vec<usize> {
-        let (id, chain) = (self.ids[p as usize], chain(path));
+        let (id, chain) = (self.ids[p as usize], prompt(path));
         let added = self.index.predict(Micros(self.now), id, &chain);
         let before = self.frontiers.remove(&who);
         if let Some(frontier) = self.index.follow(ProgramId(who), id, &chain, before) {
@@ -174,20 +206,21 @@ impl World {
     }
 
     /// Everything that can be seen of one prompt.
-    fn seen(&self, probe: &[u32]) -> Vec<(u32, u32, u64, u64, Coverage)> {
-        let chain = chain(probe);
+    fn seen(&self, probe: &[u32]) -> Vec<Seen> {
+        let chain = prompt(probe);
         let mut overlap = Overlap::new();
         self.index.find(&chain, &mut overlap);
         let seen = self.ids.iter().map(|&id| {
             let mut coverage = Coverage::new();
             self.index.coverage(id, &chain, &mut coverage);
-            (
-                overlap.blocks_at(id),
-                self.index.shared(&chain, None),
-                self.index.tokens(id),
-                self.index.working_set(id),
+            Seen {
+                blocks: overlap.blocks_at(id),
+                credit: self.index.credit(id, &chain, &overlap),
+                tokens: self.index.tokens(id),
+                working_set: self.index.working_set(id),
+                shared: self.index.shared(&chain, None),
                 coverage,
-            )
+            }
         });
         seen.collect()
     }
@@ -315,10 +348,12 @@ proptest! {
         for (_, probe) in &history.after {
             let seen = [&world, &drop, &soft].map(|w| w.seen(probe));
             for ((live, drop), soft) in seen[0].iter().zip(&seen[1]).zip(&seen[2]) {
-                prop_assert!(drop.0 <= live.0 && soft.0 <= live.0);
-                prop_assert!(drop.2 <= live.2 && soft.2 <= live.2);
-                prop_assert!(drop.4.trust() != Some(Trust::Exact));
-                prop_assert!(soft.4.trust() != Some(Trust::Exact));
+                for again in [drop, soft] {
+                    prop_assert!(again.blocks <= live.blocks);
+                    prop_assert!(again.credit <= live.credit);
+                    prop_assert!(again.tokens <= live.tokens);
+                    prop_assert!(again.coverage.trust() != Some(Trust::Exact));
+                }
             }
         }
     }
