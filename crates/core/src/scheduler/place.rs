@@ -181,7 +181,9 @@ impl Placer<'_> {
             let place = known.place;
             self.prefix.coverage(place, &turn.chain, &mut turn.coverage);
             self.prefix.predict(self.now, place, &turn.chain);
-            if let Some(program) = turn.program {
+            // A session may end while its turn is held or moves on: nobody would take its path back.
+            let lives = self.sessions.get(turn.session).is_some();
+            if let Some(program) = turn.program.filter(|_| lives) {
                 let whose = (program, turn.session);
                 let sent = (&turn.chain, turn.memo);
                 self.paths.follow(self.prefix, whose, place, sent);

@@ -95,6 +95,27 @@ fn a_paused_session_needs_nothing_until_it_goes_on() {
 }
 
 #[test]
+fn a_session_that_ended_before_its_turn_went_needs_nothing() {
+    let mut bench = Bench::thunderagent(1_000);
+    bench.health(B, Health::Down);
+    let full = bench.go("a", &prompt(&[1; 14])).0;
+    let held = prompt(&[2; 10]);
+    bench.hold("b", &held);
+    let now = bench.now;
+    bench
+        .scheduler
+        .end_session(now, "", "b", &mut bench.settled);
+    bench.complete(full, &Completion::default());
+    bench.after(6);
+    assert_eq!(bench.settled.len(), 1, "it has gone all the same");
+    bench
+        .scheduler
+        .end_session(bench.now, "", "a", &mut bench.settled);
+    let needed: u64 = [A, B].map(|w| bench.scheduler.working_set(w)).iter().sum();
+    assert_eq!(needed, 0);
+}
+
+#[test]
 fn sessions_that_have_been_idle_longest_go_when_the_index_is_full() {
     let config = Config {
         limits: Limits {
