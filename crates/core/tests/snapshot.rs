@@ -6,10 +6,11 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
+use warmpath_core::admission::ThunderAgentConfig;
 use warmpath_core::receipt::Reported;
 use warmpath_core::scheduler::{
-    Completion, Config, GroupOptions, Health, Ids, Limits, Placement, Prompt, Scheduler, Segment,
-    Submitted, Turn, TurnKind, Verdict, WorkerOptions,
+    AdmissionConfig, Completion, Config, GroupOptions, Health, Ids, Limits, Placement, Prompt,
+    Scheduler, Segment, Submitted, Turn, TurnKind, Verdict, WorkerOptions,
 };
 use warmpath_core::session::Phase;
 use warmpath_core::snapshot::{Downtime, Dropped, Progress, RestoreOptions, Restored};
@@ -58,7 +59,10 @@ fn ask() -> impl Strategy<Value = Ask> {
         })
 }
 
-fn op() -> impl Strategy<Value = Op> {
+const HEALTHS: [Health; 4] = [Health::Up, Health::Draining, Health::Down, Health::Removed];
+
+/// Workers get the first so many healths.
+fn op(healths: u8) -> impl Strategy<Value = Op> {
     prop_oneof![
         6 => ask().prop_map(Op::Submit),
         5 => (any::<u8>(), any::<bool>(), prop::option::of(0..400_u32))
@@ -66,7 +70,7 @@ fn op() -> impl Strategy<Value = Op> {
         1 => any::<u8>().prop_map(Op::Cancel),
         2 => (0..200_u64).prop_map(Op::Advance),
         1 => (0..6_u8).prop_map(Op::EndSession),
-        1 => (0..4_u8, 0..3_u8).prop_map(|(w, h)| Op::Health(w, h)),
+        1 => (0..4_u8, 0..healths).prop_map(|(w, h)| Op::Health(w, h)),
     ]
 }
 
@@ -80,10 +84,28 @@ struct World {
 }
 
 fn fleet(limits: Limits, names: &[(&str, [&str; 2])]) -> Scheduler {
-    let config = Config {
-        limits,
-        ..Config::default()
-    };
+    fleet_of(
+        Config {
+            limits,
+            ..Config::default()
+        },
+        names,
+    )
+}
+
+/// A fleet that holds turns and pauses sessions.
+fn strict_fleet() -> Scheduler {
+    let policy = ThunderAgentConfig::default();
+    fleet_of(
+        Config {
+            admission: AdmissionConfig::ThunderAgent(policy),
+            ..Config::default()
+        },
+        &FLEET,
+    )
+}
+
+fn fleet_of(config: Config, names: &[(&str, [&str; 2])]) -> Scheduler {
     let mut scheduler = Scheduler::new(config).expect("the settings are right");
     for (target, workers) in names {
         let options = GroupOptions {
@@ -116,8 +138,12 @@ fn seconds(n: u64) -> Micros {
 
 impl World {
     fn new(limits: Limits) -> Self {
+        Self::with(fleet(limits, &FLEET))
+    }
+
+    fn with(scheduler: Scheduler) -> Self {
         Self {
-            scheduler: fleet(limits, &FLEET),
+            scheduler,
             live: Vec::new(),
             now: 1_000,
             calls: 0,
@@ -183,12 +209,13 @@ impl World {
                 self.scheduler.end_session(now, "t", &name, &mut Vec::new());
             }
             Op::Health(worker, health) => {
-                let health = [Health::Up, Health::Draining, Health::Down][usize::from(*health)];
+                let health = HEALTHS[usize::from(*health)];
                 let worker = WorkerId(u32::from(*worker));
                 let set = self
                     .scheduler
                     .set_health(now, worker, health, &mut Vec::new());
-                set.expect("the worker is there");
+                // One that was removed stays so.
+                assert!(set.is_ok() || set.is_err_and(|e| e.code() == "UNKNOWN_ID"));
             }
         }
     }
@@ -243,7 +270,7 @@ impl World {
         });
         let owners = (0..3_u8).map(|id| self.scheduler.state_owner("t", &[id]));
         (
-            (status.sessions, status.owners, status.counters),
+            (status.sessions, status.counters),
             workers.collect::<Vec<_>>(),
             owners.collect::<Vec<_>>(),
         )
@@ -307,8 +334,8 @@ proptest! {
     #[test]
     fn two_that_know_the_same_say_the_same(
         limits in limits(),
-        before in prop::collection::vec(op(), 0..40),
-        between in prop::collection::vec((1..6_000_usize, op()), 0..25),
+        before in prop::collection::vec(op(3), 0..40),
+        between in prop::collection::vec((1..6_000_usize, op(3)), 0..25),
         budget in 1..6_000_usize,
         after in prop::collection::vec(ask(), 1..25),
     ) {
@@ -370,8 +397,34 @@ proptest! {
     }
 
     #[test]
+    fn holds_pauses_and_workers_that_leave_are_seen_in_it(
+        before in prop::collection::vec(op(4), 0..40),
+        between in prop::collection::vec((1..6_000_usize, op(4)), 0..40),
+    ) {
+        let mut world = World::with(strict_fleet());
+        before.iter().for_each(|op| world.apply(op));
+        let mut snapshot = world.scheduler.snapshot();
+        let mut bytes = Vec::new();
+        for (budget, op) in &between {
+            let now = world.tick();
+            let written = world.scheduler.write_snapshot(now, &mut snapshot, *budget, &mut bytes);
+            if written == Ok(Progress::Done) {
+                break;
+            }
+            world.apply(op);
+        }
+        let now = world.tick();
+        while world.scheduler.write_snapshot(now, &mut snapshot, 5_000, &mut bytes)
+            == Ok(Progress::More) {}
+        let mut again = strict_fleet();
+        again.restore(now, &bytes, RestoreOptions::default()).expect("it is whole");
+        let again = World::with(again);
+        prop_assert_eq!(again.seen(), world.seen());
+    }
+
+    #[test]
     fn what_is_no_snapshot_changes_nothing(
-        ops in prop::collection::vec(op(), 0..40),
+        ops in prop::collection::vec(op(4), 0..40),
         bytes in prop::collection::vec(any::<u8>(), 0..200),
         flips in prop::collection::vec((any::<prop::sample::Index>(), 0..8_u32), 1..20),
     ) {

@@ -25,8 +25,10 @@ enum Op {
     /// The program's turn goes to a place.
     Turn(u64, u32, Path),
     Leave(u64),
-    /// The engine reports so many blocks of the prompt.
-    Correct(u32, Path, u32),
+    /// A prompt goes to a place, which will report how much of it was cached.
+    Ask(u32, Path),
+    /// The report on the last such prompt: so many tokens.
+    Report(u32),
 }
 
 fn path() -> impl Strategy<Value = Path> {
@@ -46,7 +48,8 @@ fn op() -> impl Strategy<Value = Op> {
         1 => place().prop_map(Op::Replace),
         3 => (0_u64..4, place(), path()).prop_map(|(who, p, path)| Op::Turn(who, p, path)),
         1 => (0_u64..4).prop_map(Op::Leave),
-        2 => (place(), path(), 0_u32..4).prop_map(|(p, path, n)| Op::Correct(p, path, n)),
+        2 => (place(), path()).prop_map(|(p, path)| Op::Ask(p, path)),
+        2 => (0_u32..40).prop_map(Op::Report),
     ]
 }
 
@@ -55,6 +58,7 @@ struct World {
     index: PrefixIndex,
     ids: Vec<PlaceId>,
     frontiers: BTreeMap<u64, Frontier>,
+    asked: Option<(PlaceId, Chain, Coverage)>,
     now: u64,
 }
 
@@ -115,6 +119,7 @@ impl World {
             ids: ids.collect(),
             index,
             frontiers: BTreeMap::new(),
+            asked: None,
             now: 100,
         }
     }
@@ -184,13 +189,19 @@ impl World {
                 }
                 Vec::new()
             }
-            Op::Correct(p, path, reported) => {
+            Op::Ask(p, path) => {
                 let (id, chain) = (self.ids[*p as usize], prompt(path));
                 let mut before = Coverage::new();
                 self.index.coverage(id, &chain, &mut before);
-                self.index.predict(now, id, &chain);
-                self.index.correct(id, &chain, *reported, &before);
-                vec![before.blocks() as usize]
+                let added = self.index.predict(now, id, &chain);
+                self.asked = Some((id, chain, before));
+                vec![added]
+            }
+            Op::Report(reported) => {
+                if let Some((id, chain, before)) = self.asked.take() {
+                    self.index.correct(id, &chain, *reported, &before);
+                }
+                Vec::new()
             }
         }
     }
@@ -262,6 +273,7 @@ impl World {
         Ok(Self {
             index,
             frontiers,
+            asked: None,
             now,
             ids: fresh.ids,
         })
@@ -319,6 +331,8 @@ fn live(history: &History) -> (World, Vec<u8>) {
     }
     world.finish(history.last_budget, &mut runs);
     world.index.unwatch();
+    // Nobody who asked before the restart hears the report.
+    world.asked = None;
     (world, runs)
 }
 
