@@ -31,8 +31,12 @@ enum Op {
     Report(u32),
 }
 
+/// Short ones that part soon, and long ones of which a report may fall short.
 fn path() -> impl Strategy<Value = Path> {
-    prop::collection::vec(0_u32..3, 1..7)
+    prop_oneof![
+        3 => prop::collection::vec(0_u32..3, 1..7),
+        1 => (8_u32..14).prop_map(|n| (0..n).map(|i| i % 2).collect()),
+    ]
 }
 
 fn op() -> impl Strategy<Value = Op> {
