@@ -446,3 +446,22 @@ fn a_worker_that_is_gone_takes_its_coverage_and_its_paths_along() {
     assert_eq!((outcome.places_gone, outcome.held, index.held()), (1, 3, 1));
     assert_eq!(blocks_total(&index), 1);
 }
+
+#[test]
+fn a_mark_that_a_report_voids_after_it_was_written_down_is_not_in_it() {
+    let mut world = World::new(100);
+    let long: Path = (0..12).collect();
+    let at = PLACES - 1;
+    world.apply(&Op::Predict(at, long.clone()));
+    world.apply(&Op::Ask(at, (0..14).collect()));
+    let mut runs = Vec::new();
+    world.index.watch();
+    let all = &mut Budget::new(usize::MAX);
+    assert_eq!(world.index.write_runs(all, &mut runs), Progress::Done);
+    let credit = |world: &World| world.seen(&long)[at as usize].credit;
+    assert_eq!(credit(&world), 120);
+    world.apply(&Op::Report(20));
+    world.finish(1_000, &mut runs);
+    let again = world.restored(&runs, Exact::Drop, 0).expect("it is whole");
+    assert_eq!((credit(&world), credit(&again)), (0, 0));
+}
