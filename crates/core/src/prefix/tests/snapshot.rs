@@ -465,3 +465,21 @@ fn a_mark_that_a_report_voids_after_it_was_written_down_is_not_in_it() {
     let again = world.restored(&runs, Exact::Drop, 0).expect("it is whole");
     assert_eq!((credit(&world), credit(&again)), (0, 0));
 }
+
+#[test]
+fn a_block_takes_its_hash_and_its_name() {
+    let mut world = World::new(10_000);
+    let long: Path = (0..1_000).collect();
+    let bytes = |world: &mut World| {
+        let mut runs = Vec::new();
+        world.index.watch();
+        world.finish(1 << 20, &mut runs);
+        runs.len()
+    };
+    world.apply(&Op::Predict(0, long.clone()));
+    let predicted = bytes(&mut world);
+    assert!((8_000..8_200).contains(&predicted), "{predicted}");
+    world.apply(&Op::Store(0, long, 0, 0));
+    let named = bytes(&mut world);
+    assert!((16_000..16_200).contains(&named), "{named}");
+}
