@@ -441,6 +441,24 @@ mod growth {
     }
 
     #[test]
+    fn engines_that_lose_what_they_named_in_their_own_words_leave_no_names_behind() {
+        let mut index = PrefixIndex::new(1_000_000);
+        let stays = add(&mut index, 0);
+        let path: Vec<u64> = (0..50).collect();
+        store(&mut index, stays, &path);
+        is_flat(&mut index, 600, |index, n| {
+            let place = add(index, 1 + n as u32);
+            assert_eq!(store_as(n + 1, index, place, &path, 0), 50);
+            match n % 2 {
+                0 => index.clear(place),
+                _ => assert_eq!(index.remove(place, &names(n + 1, &path)), 50),
+            }
+            assert_eq!(index.tokens(place), 0);
+        });
+        assert_eq!(index.stats().anomalies.unnamed, 0);
+    }
+
+    #[test]
     fn an_engine_that_names_anew_what_it_stores_again_grows_no_names() {
         let mut index = PrefixIndex::new(1_000_000);
         let (stays, renames) = (add(&mut index, 0), add(&mut index, 1));
@@ -492,6 +510,20 @@ mod growth {
         let stats = index.stats();
         assert_eq!((stats.blocks, stats.runs, stats.anchors), (0, 0, 0));
         assert!(stats.bytes < 1_000, "{}", stats.bytes);
+    }
+
+    #[test]
+    fn what_the_bound_drives_out_takes_its_copies_along() {
+        let mut index = PrefixIndex::new(4);
+        let place = add(&mut index, 0);
+        for _ in 0..3 {
+            store(&mut index, place, &[1, 2]);
+        }
+        store(&mut index, place, &[5, 6, 7, 8]);
+        assert_eq!(blocks_at(&index, place, &[1, 2]), 0);
+        store(&mut index, place, &[1, 2]);
+        assert_eq!(remove(&mut index, place, &[1, 2]), 2);
+        assert_eq!(blocks_at(&index, place, &[1, 2]), 0);
     }
 
     #[test]
@@ -667,6 +699,22 @@ mod odd_events {
         );
         assert_eq!(blocks_at(&index, place, &path), 10_000);
         assert_eq!(blocks_at(&index, other, &path), 10);
+    }
+
+    #[test]
+    fn a_block_that_is_there_twice_under_two_names_goes_with_the_second_of_them() {
+        for first in [0, 1] {
+            let mut index = PrefixIndex::new(1_000);
+            let place = add(&mut index, 0);
+            let path = [1, 2, 3];
+            for salt in [0, 1] {
+                assert_eq!(store_as(salt, &mut index, place, &path, 0), 3);
+            }
+            assert_eq!(index.remove(place, &names(first, &path)[2..]), 1);
+            assert_eq!(blocks_at(&index, place, &path), 3);
+            assert_eq!(index.remove(place, &names(1 - first, &path)[2..]), 1);
+            assert_eq!(blocks_at(&index, place, &path), 2);
+        }
     }
 
     #[test]

@@ -2,8 +2,8 @@
 //!
 //! Every answer of the index is compared: what a call returns, how much each place has of a prompt,
 //! steps, tokens, sizes, anomalies. A difference is an error that says what and where; nothing is
-//! ever put right.
-use std::collections::{BTreeSet, HashSet};
+//! ever put right. Engine events are in `events`, the looks after each operation in `check`.
+use std::collections::HashSet;
 
 use warmpath_core::prefix::{
     Anomalies, Correction, Coverage, Frontier, Overlap, PlaceOptions, PrefixIndex, StoredBlock,
@@ -12,11 +12,8 @@ use warmpath_core::prefix::{
 use warmpath_core::{Micros, PlaceId, ProgramId, WorkerId};
 
 use super::naive::{Held, NaivePlace, Numbers, Words};
-use super::op::{Fault, Op, Order, Remove, Store};
-use super::world::{BLOCK, Node, World, mix};
-
-/// How near above its new parent the index looks for a block that is stored below itself.
-const CYCLE_WINDOW: usize = 16;
+use super::op::Op;
+use super::world::{BLOCK, Node, World};
 
 /// What a check found.
 pub(crate) type Checked = Result<(), String>;
@@ -31,6 +28,9 @@ macro_rules! same {
         }
     }};
 }
+
+mod check;
+mod events;
 
 /// Tokens that a report may fall short by, as documented.
 const SLACK: u32 = if BLOCK.get() > 64 { BLOCK.get() } else { 64 };
@@ -260,198 +260,6 @@ impl<'a> Both<'a> {
         Ok(())
     }
 
-    fn store(&mut self, store: Store) -> Checked {
-        let (seat, node) = (self.seat(store.seat), self.node(store.node));
-        let path = self.world.path(node);
-        let from = path.len().saturating_sub(store.blocks as usize);
-        let above = from.checked_sub(1).map(|n| path[n]);
-        self.tell(|me| {
-            let (to, at) = (me.world.tell(node), above.map(|n| me.world.tell(n)));
-            format!(
-                "{seat} stores {} to {to} below {at:?}, {:?}",
-                path.len() - from,
-                store.fault
-            )
-        });
-        let speaker = match store.fault {
-            Fault::OthersWord => self.other_speaker(seat),
-            _ => seat,
-        };
-        let mut parent = above.map(|n| self.name(speaker, n));
-        let mut known = above.map_or(Known::Yes, |n| self.known(speaker, n));
-        let mut expected = Expected::AllOf(path[from..].to_vec());
-        let mut block_tokens = BLOCK.get();
-        match store.fault {
-            Fault::Orphan => (parent, known) = (Some(mix(1 << 60 | u64::from(node))), Known::No),
-            Fault::WrongSize if self.seats[seat].options.block_tokens.is_some() => {
-                block_tokens += 1;
-                expected = Expected::WrongSize;
-            }
-            Fault::SelfParent => {
-                parent = Some(self.name(speaker, path[from]));
-                known = self.known(speaker, path[from]);
-                expected = Expected::SelfParent;
-            }
-            Fault::Cycle => {
-                let stands = |n: usize| self.known(speaker, path[n]) == Known::Yes;
-                let last = path.len() - 1;
-                let is_near = (1..CYCLE_WINDOW).contains(&(last - from));
-                if !is_near || !stands(from) || !stands(last) {
-                    return Ok(());
-                }
-                parent = Some(self.name(speaker, node));
-                known = Known::Yes;
-                expected = Expected::Cycle;
-            }
-            Fault::Repeated => expected = Expected::Repeated(path[from..].to_vec()),
-            Fault::Empty => expected = Expected::AllOf(Vec::new()),
-            _ => {}
-        }
-        let is_told = !matches!(store.fault, Fault::SelfParent | Fault::Empty);
-        if known == Known::Open && !is_told {
-            // Nothing comes back that says how the index took it.
-            return Ok(());
-        }
-        let blocks = match &expected {
-            Expected::AllOf(nodes) => self.name_blocks(seat, nodes),
-            Expected::Repeated(nodes) => {
-                let mut blocks = self.name_blocks(seat, nodes);
-                blocks.push(blocks[blocks.len() / 2]);
-                blocks
-            }
-            _ => {
-                let block = |&n: &Node| StoredBlock {
-                    name: self.name(seat, n),
-                    local: self.world.local(n),
-                };
-                path[from..].iter().map(block).collect()
-            }
-        };
-        let event = StoredBlocks {
-            parent,
-            block_tokens,
-            blocks: &blocks,
-        };
-        let stored = self.index.store(self.seats[seat].id, &event);
-        let is_known = match known {
-            Known::Open => stored > 0,
-            Known::Yes => true,
-            Known::No => false,
-        };
-        let nodes = self.outcome(expected, is_known);
-        same!(stored, nodes.len(), "stored");
-        self.enter(seat, &nodes);
-        Ok(())
-    }
-
-    /// Counts what is wrong with an event; returns what of it is to be believed.
-    fn outcome(&mut self, expected: Expected, is_known: bool) -> Vec<Node> {
-        let anomalies = &mut self.anomalies;
-        let (counter, nodes) = match expected {
-            Expected::WrongSize => (Some(&mut anomalies.wrong_block_size), Vec::new()),
-            _ if !is_known => (Some(&mut anomalies.unknown_parent), Vec::new()),
-            Expected::SelfParent => (Some(&mut anomalies.self_parent), Vec::new()),
-            Expected::Cycle => (Some(&mut anomalies.cycle), Vec::new()),
-            Expected::Repeated(nodes) => (Some(&mut anomalies.repeated), nodes),
-            Expected::AllOf(nodes) => (None, nodes),
-        };
-        if let Some(counter) = counter {
-            *counter += 1;
-        }
-        nodes
-    }
-
-    fn enter(&mut self, seat: usize, nodes: &[Node]) {
-        for &node in nodes {
-            let again = self.seats[seat].naive.store(self.world, node);
-            self.anomalies.copies += u64::from(again);
-        }
-        let NaivePlace { domain, words, .. } = &self.seats[seat].naive;
-        if let Words::Dialect(dialect) = words {
-            self.given
-                .extend(nodes.iter().map(|&node| (*domain, *dialect, node)));
-        }
-        self.seats[seat].naive.take_back_numbers();
-        self.carry(seat);
-    }
-
-    fn name_blocks(&mut self, seat: usize, nodes: &[Node]) -> Vec<StoredBlock> {
-        let place = &mut self.seats[seat].naive;
-        let (world, domain) = (self.world, place.domain);
-        let name = |&node: &Node| StoredBlock {
-            local: world.local(node),
-            name: match &mut place.words {
-                Words::Dialect(dialect) => world.name(domain, *dialect, node),
-                Words::Numbers(numbers) => match numbers.get(node) {
-                    Some(number) => number,
-                    None => numbers.count(node),
-                },
-            },
-        };
-        nodes.iter().map(name).collect()
-    }
-
-    fn remove(&mut self, remove: Remove) -> Checked {
-        let (seat, node) = (self.seat(remove.seat), self.node(remove.node));
-        let path = self.world.path(node);
-        let from = path.len().saturating_sub(remove.blocks as usize);
-        let nodes = in_order(&path[from..], remove.order);
-        self.tell(|me| {
-            let told: Vec<_> = nodes.iter().map(|&n| me.world.tell(n)).collect();
-            let noise = (remove.noise, remove.others_words);
-            format!(
-                "{seat} removes {}, noise, others' words {noise:?}",
-                told.join(" ")
-            )
-        });
-        let speaker = match remove.others_words {
-            true => self.other_speaker(seat),
-            false => seat,
-        };
-        let mut names = Vec::new();
-        let mut expected = 0;
-        for (i, &node) in nodes.iter().enumerate() {
-            if remove.noise && i % 2 == 0 {
-                names.push(mix(1 << 61 | u64::from(node)));
-            }
-            names.push(self.name(speaker, node));
-            let known = self.known(speaker, node);
-            let place = &mut self.seats[seat].naive;
-            if known == Known::Open && place.get(node).is_some() {
-                names.pop();
-                continue;
-            }
-            let gone = known == Known::Yes && place.remove(self.world, node);
-            expected += usize::from(gone);
-        }
-        let removed = self.index.remove(self.seats[seat].id, &names);
-        self.carry(seat);
-        self.anomalies.not_held += (names.len() - expected) as u64;
-        same!(removed, expected, "removed");
-        Ok(())
-    }
-
-    /// The host's copy is stored below a parent that is still on the device, then the device's goes.
-    fn move_to_host(&mut self, node: u32, blocks: u32) -> Checked {
-        let fault = Fault::Nothing;
-        self.store(Store {
-            seat: 2,
-            node,
-            blocks,
-            fault,
-        })?;
-        let order = Order::TailFirst;
-        let (noise, others_words) = (false, false);
-        self.remove(Remove {
-            seat: 0,
-            node,
-            blocks,
-            order,
-            noise,
-            others_words,
-        })
-    }
-
     fn turn(&mut self, seat: usize, node: Node, report: Option<u32>) -> Checked {
         self.tell(|me| {
             format!(
@@ -607,120 +415,6 @@ impl<'a> Both<'a> {
             self.need(end, false);
         }
     }
-
-    /// Compares who has how much of one prompt.
-    pub(crate) fn check(&mut self, probe: u32) -> Checked {
-        let node = self.node(probe);
-        let (world, path) = (self.world, self.world.path(node));
-        let chain = world.chain(node);
-        self.index.find(chain, &mut self.overlap);
-        let mut stops = Vec::new();
-        for (n, seat) in self.seats.iter().enumerate() {
-            let expected = seat.naive.reach(path, 0) as u32;
-            let told = || world.tell(node);
-            same!(
-                self.overlap.blocks_at(seat.id),
-                expected,
-                "{n} has of {}",
-                told()
-            );
-            let tokens = self.overlap.tokens_at(seat.id);
-            same!(tokens, expected * BLOCK.get(), "tokens at {n}");
-            same!(
-                self.index.tokens(seat.id),
-                seat.naive.tokens(),
-                "tokens of {n}"
-            );
-            if expected > 0 {
-                stops.push((expected, seat.id));
-            }
-        }
-        let asked = &self.seats[probe as usize % self.seats.len()];
-        let from = (probe >> 8) as usize % (path.len() + 1);
-        let reach = self.index.reach(asked.id, chain, from as u32);
-        same!(
-            reach as usize,
-            asked.naive.reach(path, from),
-            "reach from {from}"
-        );
-        stops.sort_unstable_by_key(|&(blocks, id)| (blocks, id.0 & 0xffff));
-        let steps = self.overlap.steps();
-        let steps = steps.flat_map(|s| s.places().map(move |p| (s.blocks, p)));
-        same!(steps.collect::<Vec<_>>(), stops, "steps");
-        Ok(())
-    }
-
-    /// Compares everything that there is.
-    pub(crate) fn check_all(&mut self) -> Checked {
-        for node in 0..self.world.len() {
-            self.check(node)?;
-        }
-        self.check_sizes()
-    }
-
-    /// Compares what an operator sees.
-    pub(crate) fn check_sizes(&mut self) -> Checked {
-        let stats = self.index.stats();
-        same!(stats.anomalies, self.anomalies, "anomalies");
-        same!(stats.blocks, self.needed, "distinct blocks");
-        for (n, seat) in self.seats.iter().enumerate() {
-            let own = stats.places.iter().find(|p| p.place == seat.id);
-            let own = own.ok_or("a place is missing")?;
-            same!(own.blocks as u64, seat.naive.blocks(), "blocks of {n}");
-            same!(own.tokens, seat.naive.tokens(), "tokens of {n}");
-            let set = self.working_set(seat.id);
-            same!(self.index.working_set(seat.id), set, "working set of {n}");
-        }
-        let expiries = self.seats.iter().filter_map(|s| s.naive.next_expiry());
-        let next = self.index.next_expiry().map_or(u64::MAX, |at| at.0);
-        match expiries.min() {
-            Some(first) if next > first => Err(format!("expiry at {next}, due at {first}")),
-            _ => Ok(()),
-        }
-    }
-
-    fn working_set(&self, id: PlaceId) -> u64 {
-        let mut union: BTreeSet<Node> = BTreeSet::new();
-        for (_, at, end) in self.programs.iter().flatten() {
-            if *at == id {
-                union.extend(self.world.path(*end));
-            }
-        }
-        union.len() as u64 * u64::from(BLOCK.get())
-    }
-
-    /// Lets everything go; nothing may be left.
-    pub(crate) fn finish(mut self) -> Checked {
-        (0..PROGRAMS).for_each(|program| self.leave(program));
-        for seat in 0..self.seats.len() {
-            let held: Vec<(Node, Held)> = self.seats[seat].naive.all().collect();
-            let id = self.seats[seat].id;
-            for (node, held) in held {
-                let copies = match held {
-                    Held::Exact(copies) => copies,
-                    Held::Predicted(..) => continue,
-                };
-                let name = self.name(seat, node);
-                let names = vec![name; copies as usize];
-                let told = self.world.tell(node);
-                same!(
-                    self.index.remove(id, &names),
-                    names.len(),
-                    "{seat} drops {told}"
-                );
-            }
-            self.index.set_capacity(id, Some(0));
-            same!(self.index.tokens(id), 0, "left at {seat}");
-        }
-        let stats = self.index.stats();
-        same!((stats.blocks, stats.runs, stats.anchors), (0, 0, 0), "left");
-        // A place keeps room for a list of about a hundred runs.
-        let most = self.seats.len() * 600;
-        match stats.bytes > most {
-            true => Err(format!("{} bytes left, {most} at most", stats.bytes)),
-            false => Ok(()),
-        }
-    }
 }
 
 /// Whether the index knows a name.
@@ -729,26 +423,4 @@ enum Known {
     Yes,
     No,
     Open,
-}
-
-/// What is to become of a store event.
-enum Expected {
-    AllOf(Vec<Node>),
-    /// All of it but the last block, which is there before.
-    Repeated(Vec<Node>),
-    SelfParent,
-    Cycle,
-    WrongSize,
-}
-
-fn in_order(nodes: &[Node], order: Order) -> Vec<Node> {
-    let mut nodes = nodes.to_vec();
-    match order {
-        Order::HeadFirst => {}
-        Order::TailFirst => nodes.reverse(),
-        Order::Shuffled => nodes.sort_unstable_by_key(|&n| mix(n.into())),
-        Order::Doubled => nodes = nodes.iter().flat_map(|&n| [n, n]).collect(),
-        Order::First => nodes.truncate(1),
-    }
-    nodes
 }

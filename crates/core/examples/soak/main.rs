@@ -18,13 +18,15 @@ use warmpath_core::prefix::{
 };
 use warmpath_core::{PlaceId, WorkerId};
 
+mod world;
+
+use world::{LONGEST, Node, Random, Talk, World};
+
 const BLOCK: NonZeroU32 = NonZeroU32::new(64).unwrap();
 const PLACES: usize = 8;
 /// Conversations at one time, and shared heads that they fork from.
 const TALKS: u32 = 1_500;
 const HEADS: u32 = 20;
-/// The most blocks of one conversation.
-const LONGEST: u32 = 1_024;
 /// The most blocks that an engine keeps.
 const CAPACITY: u32 = 60_000;
 const DOMAINS: u32 = 2;
@@ -35,76 +37,6 @@ const MAX_COPIES: u8 = 65;
 const CHECKPOINT: u64 = 50_000_000;
 
 type Fault = Box<dyn Error>;
-
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        mix(self.0)
-    }
-
-    fn below(&mut self, n: u32) -> u32 {
-        (((self.next() >> 32) * u64::from(n)) >> 32) as u32
-    }
-
-    fn one_in(&mut self, n: u32) -> bool {
-        self.below(n) == 0
-    }
-}
-
-fn mix(n: u64) -> u64 {
-    let n = (n ^ (n >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let n = (n ^ (n >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    n ^ (n >> 31)
-}
-
-/// A block: the conversation times its longest length, plus how deep.
-type Node = u32;
-
-/// One conversation, or a shared head.
-struct Talk {
-    /// How many conversations had its room before.
-    round: u64,
-    /// The last block of a shared head, below which it begins.
-    fork: Option<Node>,
-    blocks: u32,
-}
-
-/// The conversations.
-struct World {
-    talks: Vec<Talk>,
-}
-
-impl World {
-    fn talk(&self, node: Node) -> &Talk {
-        &self.talks[(node / LONGEST) as usize]
-    }
-
-    fn parent(&self, node: Node) -> Option<Node> {
-        match node % LONGEST {
-            0 => self.talk(node).fork,
-            _ => Some(node - 1),
-        }
-    }
-
-    /// A number for the content; never used again.
-    fn content(&self, node: Node) -> u64 {
-        self.talk(node).round << 32 | u64::from(node)
-    }
-
-    /// What engines of a domain and a dialect call the block. The same number is a neighbouring
-    /// block in another domain.
-    fn name(&self, voice: (u32, u32), node: Node) -> u64 {
-        mix(u64::from(voice.1) << 60 | (self.content(node) + u64::from(voice.0)))
-    }
-
-    fn path(&self, node: Node) -> Vec<Node> {
-        let mut path: Vec<Node> = std::iter::successors(Some(node), |&n| self.parent(n)).collect();
-        path.reverse();
-        path
-    }
-}
 
 /// What an engine says.
 #[derive(Clone)]
