@@ -260,6 +260,22 @@ const ROWS: &[Row] = &[
         },
     },
     Row {
+        kind: "an event that comes back to itself and then to its own parent",
+        events: &[
+            Store(0, "", "ab"),
+            Raw(
+                0,
+                Some("ab"),
+                &[("abc", 'c'), ("abc", 'c'), ("abcd", 'd'), ("ab", 'b')],
+            ),
+        ],
+        expected: &[("abccd", &[(0, 3)])],
+        anomalies: Anomalies {
+            repeated: 1,
+            ..NONE
+        },
+    },
+    Row {
         kind: "an engine calls the same content otherwise, then extends it",
         events: &[
             Store(0, "", "abcdefgh"),

@@ -14,16 +14,14 @@ pub(super) struct Repeats {
 impl Repeats {
     /// The first block that has the name of the parent or of a block before it. O(blocks).
     pub(super) fn first(&mut self, stored: &StoredBlocks<'_>) -> Option<usize> {
-        let blocks = stored.blocks;
-        if let Some(parent) = stored.parent
-            && let Some(at) = blocks.iter().position(|block| block.name == parent)
-        {
-            return Some(at);
-        }
+        let among = |name| stored.blocks.iter().position(|block| block.name == name);
+        let parent = stored.parent.and_then(among);
+        let blocks = &stored.blocks[..parent.unwrap_or(stored.blocks.len())];
         let bits = (2 * blocks.len()).next_power_of_two().trailing_zeros();
         self.table.clear();
         self.table.resize(1 << bits, 0);
-        (0..blocks.len()).find(|&at| !self.enter(blocks, at, bits))
+        let repeated = (0..blocks.len()).find(|&at| !self.enter(blocks, at, bits));
+        repeated.or(parent)
     }
 
     /// False when a block before has the same name.
@@ -63,6 +61,9 @@ mod tests {
         assert_eq!(first(&mut repeats, None, &[0, 1, 2]), None);
         assert_eq!(first(&mut repeats, None, &[2, 1, 0, 1]), Some(3));
         assert_eq!(first(&mut repeats, Some(5), &[4, 5]), Some(1));
+        assert_eq!(first(&mut repeats, Some(5), &[5, 4]), Some(0));
+        assert_eq!(first(&mut repeats, Some(5), &[4, 4, 5]), Some(1));
+        assert_eq!(first(&mut repeats, Some(5), &[4, 3, 5, 4]), Some(2));
         let many: Vec<u64> = (0..5_000).collect();
         assert_eq!(first(&mut repeats, None, &many), None);
         assert_eq!(first(&mut repeats, None, &[]), None);
