@@ -516,14 +516,17 @@ mod growth {
     fn what_the_bound_drives_out_takes_its_copies_along() {
         let mut index = PrefixIndex::new(4);
         let place = add(&mut index, 0);
+        let path = [1, 2, 3, 4];
         for _ in 0..3 {
-            store(&mut index, place, &[1, 2]);
+            store(&mut index, place, &path);
         }
-        store(&mut index, place, &[5, 6, 7, 8]);
-        assert_eq!(blocks_at(&index, place, &[1, 2]), 0);
-        store(&mut index, place, &[1, 2]);
-        assert_eq!(remove(&mut index, place, &[1, 2]), 2);
-        assert_eq!(blocks_at(&index, place, &[1, 2]), 0);
+        store(&mut index, place, &[5, 6]);
+        assert_eq!(blocks_at(&index, place, &path), 2);
+        assert_eq!(store_as(0, &mut index, place, &path, 2), 2);
+        assert_eq!(blocks_at(&index, place, &path), 4);
+        let tail = &names(0, &path)[2..];
+        assert_eq!(index.remove(place, tail), 2);
+        assert_eq!(blocks_at(&index, place, &path), 2);
     }
 
     #[test]
