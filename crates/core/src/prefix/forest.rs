@@ -69,24 +69,25 @@ impl Forest {
         (self.runs[id].parent == above).then_some(id)
     }
 
-    /// The way of `hashes` from the root as far as it is known. Returns how many blocks that is.
+    /// The way of `hashes` from the root as far as it is known, run by run. A run's base is how many
+    /// blocks come before it.
+    pub(super) fn along<'a>(&'a self, hashes: &'a [u64]) -> impl Iterator<Item = Stretch> + 'a {
+        let (mut rest, mut above) = (hashes, None);
+        std::iter::from_fn(move || {
+            let run = self.child(above, *rest.first()?)?;
+            let to = self.runs[run].matching(0, rest);
+            let stretch = Stretch { run, from: 0, to };
+            rest = &rest[to as usize..];
+            above = stretch.last();
+            Some(stretch)
+        })
+    }
+
+    /// Writes that way down. Returns how many blocks it has.
     pub(super) fn walk(&self, hashes: &[u64], path: &mut Vec<Stretch>) -> usize {
         path.clear();
-        let (mut depth, mut above) = (0, None);
-        while let Some(&hash) = hashes.get(depth)
-            && let Some(id) = self.child(above, hash)
-        {
-            let to = self.runs[id].matching(0, &hashes[depth..]);
-            let stretch = Stretch {
-                run: id,
-                from: 0,
-                to,
-            };
-            path.push(stretch);
-            depth += to as usize;
-            above = stretch.last();
-        }
-        depth
+        path.extend(self.along(hashes));
+        path.iter().map(|stretch| stretch.to as usize).sum()
     }
 
     /// The block above `at`.
@@ -119,7 +120,9 @@ impl Forest {
     ) -> Option<Stretch> {
         let end = above.filter(|at| {
             let run = &self.runs[at.run];
-            at.offset + 1 == run.len() && run.held.full().others(slot) <= FEW_OTHERS
+            at.offset + 1 == run.len()
+                && run.held.full().others(slot) <= FEW_OTHERS
+                && run.lengths.takes(run.len(), hashes.len(), lengths)
         });
         let id = match end {
             Some(at) => at.run,

@@ -97,7 +97,7 @@ impl Ledger<'_> {
             return;
         }
         self.place.blocks -= blocks as usize;
-        self.place.tokens -= u64::from(tokens);
+        self.place.tokens -= tokens;
         run.held.cut(slot, span, len);
         if run.cold().is_some_and(|cold| !cold.copies.is_empty()) {
             run.change_cold(|cold| {
@@ -166,7 +166,7 @@ impl Ledger<'_> {
         let run = &mut self.forest.runs[id];
         for &new in self.spans.iter() {
             self.place.blocks += (new.1 - new.0) as usize;
-            self.place.tokens += u64::from(run.lengths.tokens(new));
+            self.place.tokens += run.lengths.tokens(new);
         }
         let len = run.len();
         run.held.add(self.slot, span, len);

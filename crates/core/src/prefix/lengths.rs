@@ -40,10 +40,12 @@ impl<'a> NewLengths<'a> {
         }
     }
 
-    fn end_of(&self, block: usize) -> u32 {
-        match self {
-            Self::Uniform(each) => each.saturating_mul(block as u32 + 1),
-            Self::Ends { before, ends } => ends[block] - before,
+    /// Tokens of the first `blocks` of them.
+    fn end(&self, blocks: usize) -> u64 {
+        match *self {
+            Self::Uniform(each) => u64::from(each) * blocks as u64,
+            Self::Ends { .. } if blocks == 0 => 0,
+            Self::Ends { before, ends } => u64::from(ends[blocks - 1] - before),
         }
     }
 }
@@ -61,31 +63,53 @@ impl Lengths {
         }
     }
 
-    /// Tokens of the blocks in `span`. O(1).
-    pub(super) fn tokens(&self, (from, to): Span) -> u32 {
+    /// Tokens of the blocks in `span`: whatever the lengths, those of two parts are those of the whole.
+    /// O(1).
+    pub(super) fn tokens(&self, (from, to): Span) -> u64 {
+        self.end(to) - self.end(from)
+    }
+
+    fn end(&self, blocks: u32) -> u64 {
         match self {
-            Self::Uniform(each) => each.saturating_mul(to - from),
-            Self::Ends(ends) => {
-                let end = |blocks: u32| match blocks {
-                    0 => 0,
-                    n => ends[n as usize - 1],
+            Self::Uniform(each) => u64::from(*each) * u64::from(blocks),
+            Self::Ends(_) if blocks == 0 => 0,
+            Self::Ends(ends) => ends[blocks as usize - 1].into(),
+        }
+    }
+
+    /// Whether the lengths of `more` blocks can be kept beside those of `len`, every one as it is.
+    pub(super) fn takes(&self, len: u32, more: usize, new: NewLengths<'_>) -> bool {
+        self.is_continued_by(len as usize, new)
+            || self.end(len) + new.end(more) <= u64::from(u32::MAX)
+    }
+
+    /// Appends the lengths of `more` blocks to those of `len`. What [`Self::takes`] refuses is kept
+    /// too short.
+    pub(super) fn push(&mut self, len: usize, more: usize, new: NewLengths<'_>) {
+        match new {
+            NewLengths::Uniform(each) if len == 0 => *self = Self::Uniform(each),
+            _ if self.is_continued_by(len, new) => {}
+            _ => {
+                let before = self.end(len as u32);
+                let mut ends = match std::mem::replace(self, Self::new()) {
+                    Self::Ends(ends) => ends,
+                    Self::Uniform(each) => (1..=len)
+                        .map(|n| saturate(u64::from(each) * n as u64))
+                        .collect(),
                 };
-                end(to) - end(from)
+                ends.reserve_exact(more);
+                ends.extend((1..=more).map(|n| saturate(before + new.end(n))));
+                *self = Self::Ends(ends);
             }
         }
     }
 
-    /// Appends the lengths of `more` blocks to those of `len`.
-    pub(super) fn push(&mut self, len: usize, more: usize, new: NewLengths<'_>) {
-        match (&*self, new) {
-            (_, NewLengths::Uniform(each)) if len == 0 => *self = Self::Uniform(each),
-            (Self::Uniform(mine), NewLengths::Uniform(theirs)) if *mine == theirs => {}
-            _ => {
-                let ends = self.ends(len);
-                let before = ends.last().copied().unwrap_or(0);
-                ends.reserve_exact(more);
-                ends.extend((0..more).map(|i| before.saturating_add(new.end_of(i))));
-            }
+    /// Whether the new blocks are as long as all the others.
+    fn is_continued_by(&self, len: usize, new: NewLengths<'_>) -> bool {
+        match (self, new) {
+            (_, NewLengths::Uniform(_)) if len == 0 => true,
+            (Self::Uniform(mine), NewLengths::Uniform(theirs)) => *mine == theirs,
+            _ => false,
         }
     }
 
@@ -102,17 +126,10 @@ impl Lengths {
             Self::Ends(ends) => ends.capacity() * size_of::<u32>(),
         }
     }
+}
 
-    fn ends(&mut self, len: usize) -> &mut Vec<u32> {
-        if let Self::Uniform(each) = *self {
-            let ends = (1..=len as u32).map(|n| each.saturating_mul(n));
-            *self = Self::Ends(ends.collect());
-        }
-        match self {
-            Self::Ends(ends) => ends,
-            Self::Uniform(_) => unreachable!("made so above"),
-        }
-    }
+fn saturate(tokens: u64) -> u32 {
+    u32::try_from(tokens).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]
@@ -132,5 +149,17 @@ mod tests {
         assert_eq!((lengths.tokens((3, 5)), lengths.tokens((2, 2))), (69, 0));
         lengths.truncate(5);
         assert_eq!(lengths.tokens((0, 5)), 4 * 64 + 5);
+    }
+
+    #[test]
+    fn absurd_lengths_add_up_and_are_not_mixed_with_others() {
+        let mut lengths = Lengths::new();
+        let absurd = NewLengths::Uniform(u32::MAX);
+        lengths.push(0, 3, absurd);
+        let parts = lengths.tokens((0, 1)) + lengths.tokens((1, 3));
+        assert_eq!(parts, 3 * u64::from(u32::MAX));
+        assert!(lengths.takes(3, 1_000, absurd));
+        assert!(!lengths.takes(3, 1, NewLengths::Uniform(16)));
+        assert!(!lengths.takes(3, 1, NewLengths::of(0, &[16, 20])));
     }
 }

@@ -116,22 +116,15 @@ impl PrefixIndex {
     /// the place has without a gap.
     fn readable(&self, slot: u32, chain: &Chain, rules: &BreakpointRules) -> u32 {
         let (reader, now) = (Reader { chain, rules }, self.now);
-        let (hashes, mut depth, mut above) = (chain.hashes(), 0, None);
         let mut deepest = 0;
-        while let Some(&hash) = hashes.get(depth as usize)
-            && let Some(id) = self.forest.child(above, hash)
-        {
-            let run = &self.forest.runs[id];
-            let to = run.matching(0, &hashes[depth as usize..]);
+        for Stretch { run, to, .. } in self.forest.along(chain.hashes()) {
+            let run = &self.forest.runs[run];
             let held = run.held.reach(slot, 0, run.len()).min(to);
             let own = run.last_readable(slot, held, now, &reader);
-            deepest = own.map_or(deepest, |offset| depth + offset + 1);
+            deepest = own.map_or(deepest, |offset| run.base + offset + 1);
             if held < to {
                 break;
             }
-            depth += to;
-            let offset = to - 1;
-            above = Some(Address { run: id, offset });
         }
         deepest
     }

@@ -16,6 +16,7 @@
 //! nothing: what cannot be is counted and has no effect.
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::sync::Arc;
 
 use crate::block::Chain;
 use crate::{Error, Micros, PlaceId, Result, WorkerId};
@@ -70,6 +71,9 @@ pub struct PrefixIndex {
     forest: Forest,
     anchors: Anchors,
     seats: Vec<Seat>,
+    /// How many places have had each seat before. An answer to a look-up shares the list, to tell an
+    /// id from one that had its slot before; only places that come or go change it.
+    generations: Arc<[u32]>,
     max_blocks: usize,
     /// The most blocks since memory was given back last.
     peak: usize,
@@ -87,19 +91,10 @@ pub struct PrefixIndex {
 /// Room for a place. It is given away again after a place has left, under another id.
 #[derive(Clone, Debug, Default)]
 struct Seat {
-    generation: u32,
     place: Option<Place>,
     /// Paths that end here, and the tokens that they need together.
     paths: usize,
     working_set: u64,
-}
-
-impl Seat {
-    /// Whether a place may have the room. Not after so many places that an id would come again.
-    fn is_free(&self) -> bool {
-        let generations = 1 << (u32::BITS - SLOT_BITS);
-        self.place.is_none() && self.paths == 0 && self.generation < generations
-    }
 }
 
 /// Room to work in.
@@ -121,6 +116,7 @@ impl PrefixIndex {
             forest: Forest::default(),
             anchors: Anchors::default(),
             seats: Vec::new(),
+            generations: Arc::default(),
             max_blocks,
             peak: 0,
             due: BinaryHeap::new(),
@@ -148,27 +144,26 @@ impl PrefixIndex {
             let detail = format!("worker {} has rank {rank}, tier {tier:?} already", worker.0);
             return Err(Error::duplicate_id(detail));
         }
-        let free = self.seats.iter().position(Seat::is_free);
-        let slot = free.unwrap_or(self.seats.len());
+        let slot = self.free_slot().unwrap_or(self.seats.len());
         if slot >= MAX_PLACES {
             return Err(Error::invalid_argument("there are 65,536 places already"));
         }
         if slot == self.seats.len() {
             self.seats.push(Seat::default());
+            self.generations = self.generations.iter().copied().chain([0]).collect();
         }
         self.seats[slot].place = Some(Place::new(worker, rank, tier, options));
         Ok(self.id_of(slot as u32))
     }
 
-    /// Forgets a place and all that it holds. False when there is no such place.
+    /// Forgets a place and all that it holds. False when there is no such place. O(its runs + places).
     pub fn remove_place(&mut self, place: PlaceId) -> bool {
         self.clear(place);
         let Some(slot) = self.slot_of(place) else {
             return false;
         };
-        let seat = &mut self.seats[slot as usize];
-        seat.generation += 1;
-        seat.place = None;
+        Arc::make_mut(&mut self.generations)[slot as usize] += 1;
+        self.seats[slot as usize].place = None;
         true
     }
 
@@ -185,7 +180,7 @@ impl PrefixIndex {
     /// How much of `chain` each place has, contiguous from the root. O(runs on the way × the places
     /// that hold parts of them), whatever the depth. No allocation once `out` has grown.
     pub fn find(&self, chain: &Chain, out: &mut Overlap) {
-        out.walk(&self.forest, chain, self.seats.iter().map(|s| s.generation));
+        out.walk(&self.forest, chain, &self.generations);
     }
 
     /// How many blocks of `chain` the place has without a gap from block `from` on, that many
@@ -196,27 +191,16 @@ impl PrefixIndex {
         let Some(slot) = self.slot_of(place) else {
             return from;
         };
-        let (mut depth, mut above) = (0, None);
         let mut reach = from;
-        while let Some(&hash) = chain.hashes().get(depth)
-            && let Some(id) = self.forest.child(above, hash)
-        {
-            let run = &self.forest.runs[id];
-            let matched = run.matching(0, &chain.hashes()[depth..]);
-            let (begin, end) = (depth as u32, depth as u32 + matched);
-            if end > reach {
-                let at = reach - begin;
-                let to = run.held.reach(slot, at, run.len()).min(matched);
-                reach = begin + to;
-                if to < matched {
-                    return reach;
+        for Stretch { run, to, .. } in self.forest.along(chain.hashes()) {
+            let run = &self.forest.runs[run];
+            if run.base + to > reach {
+                let held = run.held.reach(slot, reach - run.base, run.len());
+                reach = run.base + held.min(to);
+                if held < to {
+                    break;
                 }
             }
-            depth = end as usize;
-            above = Some(run::Address {
-                run: id,
-                offset: matched - 1,
-            });
         }
         reach
     }
@@ -261,21 +245,29 @@ impl PrefixIndex {
         self.forest.blocks() <= self.max_blocks
     }
 
+    /// A seat that a place may have. None that so many have had that an id would come again.
+    fn free_slot(&self) -> Option<usize> {
+        let ids = 1 << (u32::BITS - SLOT_BITS);
+        let is_free = |seat: &Seat| seat.place.is_none() && seat.paths == 0;
+        let mut seats = self.seats.iter().zip(&*self.generations);
+        seats.position(|(seat, &generation)| is_free(seat) && generation < ids)
+    }
+
     fn places(&self) -> impl Iterator<Item = (u32, &Place)> {
         let seats = (0..).zip(&self.seats);
         seats.filter_map(|(slot, seat)| Some((slot, seat.place.as_ref()?)))
     }
 
     fn id_of(&self, slot: u32) -> PlaceId {
-        PlaceId(self.seats[slot as usize].generation << SLOT_BITS | slot)
+        PlaceId(self.generations[slot as usize] << SLOT_BITS | slot)
     }
 
     /// The slot of a place that is registered.
     fn slot_of(&self, place: PlaceId) -> Option<u32> {
         let slot = slot_in(place);
-        let seat = self.seats.get(slot as usize)?;
-        let is_it = seat.place.is_some() && seat.generation == place.0 >> SLOT_BITS;
-        is_it.then_some(slot)
+        let is_taken = self.seats.get(slot as usize)?.place.is_some();
+        let is_it = self.generations[slot as usize] == place.0 >> SLOT_BITS;
+        (is_taken && is_it).then_some(slot)
     }
 
     /// The place at a slot that [`Self::slot_of`] gave.
@@ -339,7 +331,8 @@ impl PrefixIndex {
             }
             let floor = run.pinned().max(run.recency.head());
             let excess = self.forest.blocks() - self.max_blocks;
-            let cut = (excess as u32).min(run.len() - floor).max(1);
+            let excess = u32::try_from(excess).unwrap_or(u32::MAX);
+            let cut = excess.min(run.len() - floor).max(1);
             let span = (run.len() - cut, run.len());
             self.evicted += u64::from(cut);
             for slot in run.held.slots() {

@@ -4,9 +4,10 @@
 //! places, so that a prefix which all share is one step however many they are. Reused between look-ups
 //! it allocates nothing once it has grown. It vouches only for coverage that is contiguous from the
 //! root; what is stranded behind a hole is not in it.
-use super::forest::Forest;
+use std::sync::Arc;
+
+use super::forest::{Forest, Stretch};
 use super::held::Held;
-use super::run::Address;
 use super::set::SlotSet;
 use super::{SLOT_BITS, Trust, slot_in};
 use crate::block::Chain;
@@ -52,7 +53,7 @@ pub struct Overlap {
     by_slot: Vec<Reached>,
     round: u32,
     /// The generation of each slot, to tell an id from one that had its slot before.
-    generations: Vec<u32>,
+    generations: Arc<[u32]>,
     /// Those that have everything so far.
     active: SlotSet,
     next: SlotSet,
@@ -119,34 +120,22 @@ impl Overlap {
     }
 
     /// Replaces the answer. `generations` are those of the slots at this moment.
-    pub(super) fn walk(
-        &mut self,
-        forest: &Forest,
-        chain: &Chain,
-        generations: impl Iterator<Item = u32>,
-    ) {
-        self.generations.clear();
-        self.generations.extend(generations);
+    pub(super) fn walk(&mut self, forest: &Forest, chain: &Chain, generations: &Arc<[u32]>) {
+        if !Arc::ptr_eq(&self.generations, generations) {
+            self.generations = Arc::clone(generations);
+        }
         self.len = 0;
-        let (hashes, mut depth, mut above) = (chain.hashes(), 0, None);
-        while let Some(&hash) = hashes.get(depth)
-            && let Some(id) = forest.child(above, hash)
-        {
-            let run = &forest.runs[id];
-            let matched = run.matching(0, &hashes[depth..]);
-            self.narrow(&run.held, (depth as u32, matched), chain);
+        let mut depth = 0;
+        for Stretch { run, to, .. } in forest.along(chain.hashes()) {
+            self.narrow(&forest.runs[run].held, (depth, to), chain);
             if self.active.is_empty() {
                 break;
             }
-            depth += matched as usize;
-            above = Some(Address {
-                run: id,
-                offset: matched - 1,
-            });
+            depth += to;
         }
         if depth > 0 {
             std::mem::swap(&mut self.next, &mut self.active);
-            self.push_next(depth as u32, chain);
+            self.push_next(depth, chain);
             self.active.clear();
         }
         if self.len > FEW_STEPS {

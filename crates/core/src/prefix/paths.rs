@@ -88,10 +88,8 @@ impl PrefixIndex {
     /// O(runs on the way).
     #[must_use]
     pub fn shared(&self, chain: &Chain, program: Option<ProgramId>) -> u32 {
-        let mut path = Vec::new();
-        self.forest.walk(chain.hashes(), &mut path);
         let mut shared = 0;
-        for stretch in &path {
+        for stretch in self.forest.along(chain.hashes()) {
             let others = self.longest_of_others(stretch.run, program);
             shared += others.min(stretch.to);
             if others < stretch.to {
@@ -121,14 +119,13 @@ impl PrefixIndex {
     /// that is. Absent when several have it. O(runs on the way × log paths).
     #[must_use]
     pub fn nearest(&self, chain: &Chain) -> Option<(ProgramId, u32)> {
-        let mut path = Vec::new();
-        self.forest.walk(chain.hashes(), &mut path);
-        let mut passed = path.iter().rev().filter_map(|stretch| {
+        let along = self.forest.along(chain.hashes());
+        let passed = along.filter_map(|stretch| {
             let run = &self.forest.runs[stretch.run];
             let paths = run.cold().map(|cold| &cold.paths);
             Some((stretch, run, paths.filter(|paths| !paths.is_empty())?))
         });
-        let (stretch, run, paths) = passed.next()?;
+        let (stretch, run, paths) = passed.last()?;
         let (program, blocks) = paths.nearest(stretch.to)?;
         Some((ProgramId(program), run.base + blocks))
     }
@@ -143,7 +140,8 @@ impl PrefixIndex {
         for stretch in self.way(frontier.at) {
             let run = &self.forest.runs[stretch.run];
             let more = (blocks - chain.len()).min(stretch.to as usize);
-            chain.append(&run.chain[..more], |n| run.lengths.tokens((0, n)));
+            let tokens = |n| u32::try_from(run.lengths.tokens((0, n))).unwrap_or(u32::MAX);
+            chain.append(&run.chain[..more], tokens);
         }
         true
     }
@@ -182,7 +180,7 @@ impl PrefixIndex {
             change(&mut cold.paths);
             (before, cold.paths.longest_at(slot))
         });
-        let tokens = |blocks| u64::from(run.lengths.tokens((0, blocks)));
+        let tokens = |blocks| run.lengths.tokens((0, blocks));
         let set = &mut self.seats[slot as usize].working_set;
         *set = (*set + tokens(after)).saturating_sub(tokens(before));
     }

@@ -49,16 +49,8 @@ impl PrefixIndex {
         let limit = self.limit(slot, chain);
         out.decided = limit.map_or(0, |_| self.uses);
         let most = limit.map_or(chain.len(), |most| chain.len().min(most as usize));
-        let (hashes, mut depth, mut above) = (&chain.hashes()[..most], 0, None);
-        while let Some(&hash) = hashes.get(depth)
-            && let Some(run) = self.forest.child(above, hash)
-        {
-            let to = self.forest.runs[run].matching(0, &hashes[depth..]);
-            let stretch = Stretch { run, from: 0, to };
-            let reach = self.cover(slot, stretch, depth as u32, out);
-            depth += to as usize;
-            above = stretch.last();
-            if reach < to {
+        for stretch in self.forest.along(&chain.hashes()[..most]) {
+            if self.cover(slot, stretch, out) < stretch.to {
                 break;
             }
         }
@@ -68,15 +60,15 @@ impl PrefixIndex {
         }
     }
 
-    /// Appends what the place has of one run, which begins at `depth`. Returns how far that goes.
-    fn cover(&self, slot: u32, stretch: Stretch, depth: u32, out: &mut Coverage) -> u32 {
+    /// Appends what the place has of one run. Returns how far that goes.
+    fn cover(&self, slot: u32, stretch: Stretch, out: &mut Coverage) -> u32 {
         let run = &self.forest.runs[stretch.run];
         let reach = run.held.reach(slot, 0, run.len()).min(stretch.to);
         let mut at = 0;
         while at < reach {
             let (end, segment) = self.next_piece(slot, stretch, at);
             at = end.min(reach);
-            out.push(depth + at, segment.map(|s| s.used));
+            out.push(run.base + at, segment.map(|s| s.used));
             if let Some(segment) = segment {
                 out.since = Some(out.since.map_or(segment.at, |since| since.min(segment.at)));
             }
@@ -281,7 +273,7 @@ impl PrefixIndex {
     fn tail(&self, segment: &Segment, tokens: u64) -> Span {
         let lengths = &self.forest.runs[segment.run].lengths;
         let mut from = segment.to - 1;
-        while from > segment.from && u64::from(lengths.tokens((from, segment.to))) < tokens {
+        while from > segment.from && lengths.tokens((from, segment.to)) < tokens {
             from -= 1;
         }
         (from, segment.to)

@@ -10,12 +10,12 @@
 //! is registered now counts nowhere. O(blocks × log runs).
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use super::forest::Forest;
 use super::held::Span;
 use super::image::{CoverageImage, PlaceImage, RunImage, SegmentImage};
 use super::ledger::MAX_COPIES;
-use super::lengths::Lengths;
 use super::marks::{MAX_MARKS, Mark};
 use super::paths::Frontier;
 use super::place::Place;
@@ -90,6 +90,7 @@ impl PrefixIndex {
     ) -> Result<Rebuilt> {
         let mut index = Self::new(self.max_blocks);
         index.seats = self.seats.iter().map(Seat::emptied).collect();
+        index.generations = Arc::clone(&self.generations);
         index.anomalies = self.anomalies;
         index.evicted = image.evicted;
         index.now = terms.now;
@@ -150,7 +151,6 @@ impl Seat {
         let place = self.place.as_ref();
         let empty = |p: &Place| Place::new(p.worker, p.rank, p.tier, p.options);
         Self {
-            generation: self.generation,
             place: place.map(empty),
             ..Self::default()
         }
@@ -196,10 +196,6 @@ impl Rebuilt {
         }
         let mut run = Run::new(parent, base);
         (run.chain, run.lengths) = (image.chain, image.lengths);
-        if let Some(each) = run.lengths.uniform() {
-            // So that the sum of any parts is the sum of the whole.
-            run.lengths = Lengths::Uniform(each.min(u32::MAX / run.len().max(1)));
-        }
         let last = self.index.uses;
         run.recency.end = coverage.end.min(last);
         let heads = coverage.heads.iter();
@@ -301,7 +297,7 @@ impl Rebuilt {
         run.held.add(slot, span, len);
         let place = self.index.place_mut(slot);
         place.blocks += (span.1 - span.0) as usize;
-        place.tokens += u64::from(tokens);
+        place.tokens += tokens;
         if is_first {
             place.runs.begin(id);
         }

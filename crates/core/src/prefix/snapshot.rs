@@ -243,7 +243,8 @@ fn write_blocks(run: &Run, (from, to): (u32, u32), out: &mut Vec<u8>) {
         None => {
             out.put_u8(0);
             for at in from..to {
-                out.put_u32(run.lengths.tokens((at, at + 1)));
+                let tokens = run.lengths.tokens((at, at + 1));
+                out.put_u32(u32::try_from(tokens).unwrap_or(u32::MAX));
             }
         }
     }

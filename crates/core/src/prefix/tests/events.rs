@@ -124,6 +124,27 @@ fn an_exact_block_takes_the_place_of_its_prediction() {
 }
 
 #[test]
+fn blocks_of_an_absurd_size_are_counted_as_they_are_and_go_again() {
+    let mut index = index_of(1, PlaceOptions::default());
+    let path = [1, 2, 3, 4];
+    let all = stored_all(&path);
+    for (from, to, block_tokens) in [(0_usize, 2, u32::MAX), (2, 3, 16), (3, 4, u32::MAX)] {
+        let event = StoredBlocks {
+            parent: from.checked_sub(1).map(|at| all[at].name),
+            block_tokens,
+            blocks: &all[from..to],
+        };
+        assert_eq!(index.store(P, &event), to - from);
+    }
+    assert_eq!(index.tokens(P), 3 * u64::from(u32::MAX) + 16);
+    assert_eq!(blocks_at(&index, 0, &path), 4);
+    for n in [3, 1, 2, 4] {
+        assert_eq!(index.remove(P, &[hash(&path[..n])]), 1);
+    }
+    assert_eq!((index.tokens(P), blocks_total(&index)), (0, 0));
+}
+
+#[test]
 fn memory_comes_back_after_a_clear() {
     let mut index = index_of(2, PlaceOptions::default());
     let empty = index.stats().bytes;
