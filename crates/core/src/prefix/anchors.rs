@@ -6,8 +6,9 @@
 //! event begins there. Nothing is deleted; a segment of the table that is full drops what has become
 //! false before it grows.
 use super::forest::Forest;
+use super::names::key;
 use super::run::{Address, RunId};
-use crate::table::{Table, spread};
+use crate::table::Table;
 
 /// Ways from names to blocks.
 #[derive(Clone, Debug, Default)]
@@ -34,8 +35,7 @@ impl Anchors {
         for (domain, offset, name) in unanchored.names.from(unanchored.anchored) {
             self.insert(forest, domain, name, Address { run, offset });
         }
-        let run = &mut forest.runs[run];
-        (run.anchored, run.scans) = (run.len(), 0);
+        forest.runs[run].all_anchored();
     }
 
     /// Forgets everything and gives the memory back.
@@ -59,9 +59,4 @@ fn is_true(forest: &Forest, of: u64, at: Address) -> bool {
         run.names
             .any(at.offset, |domain, name| key(domain, name) == of)
     })
-}
-
-/// Two domains may use the same numbers for different things.
-fn key(domain: u32, name: u64) -> u64 {
-    spread(name ^ u64::from(domain).rotate_left(40))
 }

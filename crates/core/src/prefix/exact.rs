@@ -7,8 +7,9 @@
 //! blocks do not age and no capacity drives them out: the engine will say when they go.
 //!
 //! A name is looked for where the place's last event ended, then among the anchors, then in the runs
-//! that it may be in: O(1) as a rule. A run that was searched often in vain gets an anchor for each of
-//! its blocks, so that names nobody knows cost no more than what there is, once.
+//! that it may be in: O(1) as a rule. A run that is searched again gets a sieve, which answers most
+//! questions without a scan, and once searches have cost as much, an anchor for each of its blocks, so
+//! that names nobody knows cost no more than twice what there is.
 use super::PrefixIndex;
 use super::forest::Stretch;
 use super::lengths::NewLengths;
@@ -17,10 +18,6 @@ use super::run::{Address, RunId};
 use crate::PlaceId;
 use crate::block::extend;
 
-/// A run that was searched so often in vain gets an anchor for each block.
-const MAX_SCANS: u8 = 64;
-/// A run that short is not worth a second search.
-const SHORT_RUN: u32 = 16;
 /// How far up an event's first block is looked for among what it is said to follow: as far as one or
 /// two cache lines go beyond the parent's own. An engine that names an older ancestor calls two blocks
 /// by one name from then on, and a removal takes either: none is known to do that.
@@ -29,7 +26,9 @@ const CYCLE_WINDOW: u32 = 16;
 /// One block that an engine has stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoredBlock {
-    /// What the engine calls it: opaque, and unique in the engine's hash domain.
+    /// What the engine calls it: opaque, and the name of this content below this parent for as long as
+    /// any engine of the hash domain has it. An engine that gives a name to other content without
+    /// having removed the first is credited with both.
     pub name: u64,
     /// The hash of its own content (see [`crate::block::TokenBlocks::local_hashes`]).
     pub local: u64,
@@ -71,14 +70,13 @@ impl PrefixIndex {
         let Ok(above) = self.parent_of(voice, stored) else {
             return 0;
         };
-        let possible = self.possible(voice, above, stored);
-        if possible == 0 {
+        if !self.is_possible(voice, above, stored) {
             return 0;
         }
         self.uses += 1;
         let mut path = std::mem::take(&mut self.scratch.path);
         path.clear();
-        let done = self.seat(voice, above, stored, possible, &mut path);
+        let done = self.seat(voice, above, stored, &mut path);
         for stretch in &path {
             let span = (stretch.from, stretch.to);
             let again = self.ledger(slot).hold_exact(stretch.run, span);
@@ -120,35 +118,30 @@ impl PrefixIndex {
         found.map(Some).ok_or(())
     }
 
-    /// How many of the event's blocks, from the first on, can be what it says: no block is above
-    /// itself, and none is there twice.
-    fn possible(
+    /// Whether the event's first block can be what it says: no block is above itself.
+    fn is_possible(
         &mut self,
         voice: Voice,
         above: Option<Address>,
         stored: &StoredBlocks<'_>,
-    ) -> usize {
+    ) -> bool {
         let Some(first) = stored.blocks.first() else {
-            return 0;
+            return false;
         };
         if stored.parent == Some(first.name) {
             self.anomalies.self_parent += 1;
-            return 0;
+            return false;
         }
-        if above.is_some_and(|at| self.is_above(voice, at, first.name)) {
-            self.anomalies.cycle += 1;
-            return 0;
-        }
-        if stored.blocks.len() == 1 {
-            return 1;
-        }
-        match self.scratch.repeats.first(stored) {
-            None => stored.blocks.len(),
-            Some(at) => {
-                self.anomalies.repeated += 1;
-                at
-            }
-        }
+        let is_cycle = above.is_some_and(|at| self.is_above(voice, at, first.name));
+        self.anomalies.cycle += u64::from(is_cycle);
+        !is_cycle
+    }
+
+    /// How many of the event's blocks, from the first on, are there once.
+    fn unrepeated(&mut self, stored: &StoredBlocks<'_>) -> usize {
+        let repeated = self.scratch.repeats.first(stored);
+        self.anomalies.repeated += u64::from(repeated.is_some());
+        repeated.unwrap_or(stored.blocks.len())
     }
 
     /// Whether `name` is the block at `at`, or one a little above it.
@@ -171,29 +164,29 @@ impl PrefixIndex {
     }
 
     /// Finds the blocks of an event in the forest or lays them there, and names them. Returns how
-    /// many found their place.
+    /// many found their place. What has these names already, in this order, was possible before.
     fn seat(
         &mut self,
         voice: Voice,
         above: Option<Address>,
         stored: &StoredBlocks<'_>,
-        possible: usize,
         path: &mut Vec<Stretch>,
     ) -> usize {
-        let blocks = &stored.blocks[..possible];
+        let mut blocks = stored.blocks;
         let mut cursor = Cursor { above, done: 0 };
         let mut hashes = std::mem::take(&mut self.scratch.hashes);
         hashes.clear();
-        while cursor.done < possible {
-            let rest = &blocks[cursor.done..];
-            let found = self.join(voice, cursor.above, rest).or_else(|| {
-                if hashes.is_empty() {
-                    let above = cursor.above.map(|at| self.hash_of(at));
-                    hashes.resize(cursor.done, 0);
-                    chain(above, rest, &mut hashes);
-                }
-                self.place_by_content(voice, cursor, rest, &hashes, stored.block_tokens)
-            });
+        while cursor.done < blocks.len() {
+            let mut found = self.join(voice, cursor.above, &blocks[cursor.done..]);
+            if found.is_none() && hashes.is_empty() {
+                blocks = &blocks[..self.unrepeated(stored).max(cursor.done)];
+                let above = cursor.above.map(|at| self.hash_of(at));
+                hashes.resize(cursor.done, 0);
+                chain(above, &blocks[cursor.done..], &mut hashes);
+            }
+            if found.is_none() {
+                found = self.place_by_content(voice, cursor, stored.block_tokens, blocks, &hashes);
+            }
             let Some(stretch) = found else {
                 break;
             };
@@ -234,11 +227,12 @@ impl PrefixIndex {
         &mut self,
         voice: Voice,
         cursor: Cursor,
+        block_tokens: u32,
         blocks: &[StoredBlock],
         hashes: &[u64],
-        block_tokens: u32,
     ) -> Option<Stretch> {
-        let rest = &hashes[cursor.done..];
+        let (blocks, rest) = (&blocks[cursor.done..], &hashes[cursor.done..]);
+        rest.first()?;
         let stretch = match self.known(cursor.above, rest) {
             Some(known) => known,
             None => {
@@ -367,10 +361,8 @@ impl PrefixIndex {
             if run.anchored == run.len() {
                 continue;
             }
-            let unanchored = (run.anchored, run.len());
-            let found = run.names.scan(voice.domain, unanchored, name);
-            run.scans += 1;
-            if found.is_some() || run.scans >= MAX_SCANS || run.len() <= SHORT_RUN {
+            let found = run.search(voice.domain, name);
+            if run.is_worn() {
                 self.anchors.promote(&mut self.forest, id);
             } else {
                 is_settled = false;

@@ -149,8 +149,7 @@ impl Forest {
         let id = self.runs.insert(Run::new(above, base));
         self.heads.insert(head, id, usize::MAX, |_, _| true);
         if let Some(at) = above {
-            let parent = &mut self.runs[at.run];
-            parent.change_cold(|cold| cold.forks.join(at.offset));
+            self.runs[at.run].fork(at.offset);
         }
         Some(id)
     }
@@ -188,7 +187,7 @@ impl Forest {
         }
         self.heads.remove(*run.chain.first()?);
         let at = run.parent?;
-        self.runs[at.run].change_cold(|cold| cold.forks.part(at.offset));
+        self.runs[at.run].unfork(at.offset);
         Some(at.run)
     }
 

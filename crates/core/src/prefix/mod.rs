@@ -40,6 +40,7 @@ mod rebuild;
 mod repeats;
 mod run;
 mod set;
+mod sieve;
 mod snapshot;
 mod stats;
 

@@ -11,6 +11,8 @@ use super::exact::StoredBlock;
 use super::held::Span;
 use super::run::{give_back, grow};
 use super::set::SlotSet;
+use super::sieve::Sieve;
+use crate::table::spread;
 
 /// More columns than this and a naming is refused: so many engines that agree on content and on
 /// nothing else would make the names larger than the content.
@@ -56,11 +58,18 @@ fn position(hashes: &[u64], name: u64) -> Option<usize> {
     Some(from + within)
 }
 
+/// A name as a uniform hash: two domains may use the same numbers for different things.
+pub(super) fn key(domain: u32, name: u64) -> u64 {
+    spread(name ^ u64::from(domain).rotate_left(40))
+}
+
 /// The names of a run's blocks.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Names {
     /// Most runs have one.
     pub(super) columns: SmallVec<[Column; 1]>,
+    /// Of all that is in them, where somebody searches them often.
+    sieve: Option<Sieve>,
 }
 
 /// Where names are being given: whose, and in which domain.
@@ -105,6 +114,23 @@ impl Names {
         })
     }
 
+    /// Makes it quick to say that a name is not here, until further names come. O(names).
+    pub(super) fn sift(&mut self) {
+        let count = self.columns.iter().map(|c| c.hashes.len()).sum();
+        let keys = self.from(0).map(|(domain, _, name)| key(domain, name));
+        self.sieve = Some(Sieve::new(count, keys));
+    }
+
+    pub(super) fn is_sifted(&self) -> bool {
+        self.sieve.is_some()
+    }
+
+    /// False where no block can be called so.
+    pub(super) fn may_have(&self, domain: u32, name: u64) -> bool {
+        let sieve = self.sieve.as_ref();
+        sieve.is_none_or(|sieve| sieve.may_have(key(domain, name)))
+    }
+
     /// Whether some name of the block at `offset` satisfies `is_it`, which gets (domain, name).
     pub(super) fn any(&self, offset: u32, is_it: impl Fn(u32, u64) -> bool) -> bool {
         let mut named = self
@@ -145,7 +171,10 @@ impl Names {
         blocks: &[StoredBlock],
         had: Had,
     ) -> bool {
-        let mut done = 0;
+        let mut done = self.join(voice, offset, blocks);
+        if done < blocks.len() {
+            self.sieve = None;
+        }
         while done < blocks.len() {
             let at = offset + done as u32;
             let rest = &blocks[done..];
@@ -241,7 +270,7 @@ impl Names {
         };
         let columns = self.columns.iter();
         let hashes = columns.map(|c| c.hashes.capacity() * size_of::<u64>() + c.slots.heap_bytes());
-        own + hashes.sum::<usize>()
+        own + hashes.sum::<usize>() + self.sieve.as_ref().map_or(0, Sieve::bytes)
     }
 }
 

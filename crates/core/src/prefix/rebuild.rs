@@ -424,8 +424,7 @@ impl Forest {
         let id = self.runs.insert(run);
         self.heads.insert(head, id, usize::MAX, |_, _| true);
         if let Some(at) = parent {
-            let parent = &mut self.runs[at.run];
-            parent.change_cold(|cold| cold.forks.join(at.offset));
+            self.runs[at.run].fork(at.offset);
         }
         Ok(id)
     }

@@ -17,27 +17,30 @@ impl Repeats {
         let among = |name| stored.blocks.iter().position(|block| block.name == name);
         let parent = stored.parent.and_then(among);
         let blocks = &stored.blocks[..parent.unwrap_or(stored.blocks.len())];
-        let bits = (2 * blocks.len()).next_power_of_two().trailing_zeros();
+        let seats = (2 * blocks.len()).next_power_of_two();
         self.table.clear();
-        self.table.resize(1 << bits, 0);
-        let repeated = (0..blocks.len()).find(|&at| !self.enter(blocks, at, bits));
+        self.table.resize(seats, 0);
+        let repeated = (0..blocks.len()).find(|&at| !enter(&mut self.table, blocks, at));
         repeated.or(parent)
     }
+}
 
-    /// False when a block before has the same name.
-    fn enter(&mut self, blocks: &[StoredBlock], at: usize, bits: u32) -> bool {
-        let name = blocks[at].name;
-        let mask = (1 << bits) - 1;
-        let spread = name.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-        let mut seat = spread as usize & mask;
-        while let Some(before) = self.table[seat].checked_sub(1) {
-            if blocks[before as usize].name == name {
-                return false;
-            }
-            seat = (seat + 1) & mask;
+/// False when a block before has the same name.
+fn enter(table: &mut [u32], blocks: &[StoredBlock], at: usize) -> bool {
+    let name = blocks[at].name;
+    // The number of seats is a power of two.
+    let mask = table.len() - 1;
+    let mut seat = (name.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize;
+    loop {
+        let taken = &mut table[seat & mask];
+        if *taken == 0 {
+            *taken = at as u32 + 1;
+            return true;
         }
-        self.table[seat] = at as u32 + 1;
-        true
+        if blocks[*taken as usize - 1].name == name {
+            return false;
+        }
+        seat += 1;
     }
 }
 

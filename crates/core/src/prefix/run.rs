@@ -12,6 +12,13 @@ use super::lengths::{Lengths, NewLengths};
 use super::marks::Mark;
 use super::names::Names;
 
+/// What a look at a run costs, and an anchor for one block, in names looked at in a row, which take
+/// about half a nanosecond each.
+const VISIT: u32 = 48;
+const AN_ANCHOR: u32 = 100;
+/// Shorter runs are scanned as quickly.
+const WORTH_SIFTING: u32 = 64;
+
 /// A run's number; used again after the run is gone.
 pub(super) type RunId = u32;
 
@@ -79,7 +86,7 @@ impl Recency {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Cold {
     /// How many children hang below a block.
-    pub(super) forks: Forks,
+    forks: Forks,
     /// Further copies of a block at one place: (slot, offset) to their number.
     pub(super) copies: BTreeMap<(u32, u32), u32>,
     /// The paths of programs that come by.
@@ -106,7 +113,7 @@ impl Forks {
     }
 
     /// A child more hangs below `offset`.
-    pub(super) fn join(&mut self, offset: u32) {
+    fn join(&mut self, offset: u32) {
         match self.counts.binary_search_by_key(&offset, |&(at, _)| at) {
             Ok(found) => self.counts[found].1 += 1,
             Err(place) => self.counts.insert(place, (offset, 1)),
@@ -114,7 +121,7 @@ impl Forks {
     }
 
     /// A child less does.
-    pub(super) fn part(&mut self, offset: u32) {
+    fn part(&mut self, offset: u32) {
         if let Ok(found) = self.counts.binary_search_by_key(&offset, |&(at, _)| at) {
             self.counts[found].1 -= 1;
             if self.counts[found].1 == 0 {
@@ -191,10 +198,12 @@ pub(super) struct Run {
     pub(super) parent: Option<Address>,
     /// How many blocks there are before it.
     pub(super) base: u32,
+    /// Blocks up to the deepest child: a look-up asks, and should not have to look further.
+    forked: u32,
     /// From here on blocks have no anchor that could find them.
     pub(super) anchored: u32,
-    /// How often it was searched for a name in vain.
-    pub(super) scans: u8,
+    /// What searches for names have cost since then, in names looked at.
+    searched: u32,
     pub(super) chain: Vec<u64>,
     pub(super) held: Held,
     pub(super) lengths: Lengths,
@@ -209,8 +218,9 @@ impl Run {
         Self {
             parent,
             base,
+            forked: 0,
             anchored: 0,
-            scans: 0,
+            searched: 0,
             chain: Vec::new(),
             held: Held::default(),
             lengths: Lengths::new(),
@@ -271,20 +281,56 @@ impl Run {
         self.recency.truncate(len);
     }
 
+    /// The block that `domain` calls `name`, if it is one without an anchor.
+    pub(super) fn search(&mut self, domain: u32, name: u64) -> Option<u32> {
+        let len = self.len();
+        if self.searched >= len && len >= WORTH_SIFTING && !self.names.is_sifted() {
+            self.names.sift();
+        }
+        self.searched = self.searched.saturating_add(VISIT);
+        if !self.names.may_have(domain, name) {
+            return None;
+        }
+        self.searched = self.searched.saturating_add(len);
+        self.names.scan(domain, (self.anchored, len), name)
+    }
+
+    /// Whether searches have cost as much as an anchor for each block would.
+    pub(super) fn is_worn(&self) -> bool {
+        self.searched >= self.len().saturating_mul(AN_ANCHOR)
+    }
+
+    /// Each block has an anchor now.
+    pub(super) fn all_anchored(&mut self) {
+        (self.anchored, self.searched) = (self.len(), 0);
+    }
+
     /// Blocks that must stay whoever holds them: something hangs below the last of them, or a path
     /// of a session ends there.
     pub(super) fn pinned(&self) -> u32 {
-        let Some(cold) = &self.cold else { return 0 };
-        cold.forks.end().max(cold.paths.longest())
+        let paths = self.cold().map_or(0, |cold| cold.paths.longest());
+        self.forked.max(paths)
     }
 
-    /// Blocks up to the deepest child.
-    pub(super) fn forked(&self) -> u32 {
-        self.cold.as_ref().map_or(0, |cold| cold.forks.end())
+    /// A child more hangs below `offset`.
+    pub(super) fn fork(&mut self, offset: u32) {
+        self.change_forks(|forks| forks.join(offset));
+    }
+
+    /// A child less does.
+    pub(super) fn unfork(&mut self, offset: u32) {
+        self.change_forks(|forks| forks.part(offset));
+    }
+
+    fn change_forks(&mut self, change: impl FnOnce(&mut Forks)) {
+        self.forked = self.change_cold(|cold| {
+            change(&mut cold.forks);
+            cold.forks.end()
+        });
     }
 
     pub(super) fn has_children(&self) -> bool {
-        self.forked() > 0
+        self.forked > 0
     }
 
     pub(super) fn cold(&self) -> Option<&Cold> {
@@ -360,7 +406,34 @@ pub(super) fn give_back<T>(values: &mut Vec<T>) {
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::exact::StoredBlock;
+    use super::super::names::{Had, Voice};
     use super::*;
+
+    #[test]
+    fn a_name_is_found_however_often_others_were_looked_for() {
+        let name = |n: u64| StoredBlock { name: n, local: n };
+        let voice = Voice { slot: 0, domain: 0 };
+        let mut run = Run::new(None, 0);
+        for blocks in [0..300_u64, 300..600] {
+            let blocks: Vec<_> = blocks.map(name).collect();
+            let from = run.len();
+            let hashes: Vec<u64> = blocks.iter().map(|block| block.name).collect();
+            run.push(&hashes, NewLengths::Uniform(1));
+            run.names.give(voice, from, &blocks, Had::Nothing);
+            for n in 0..10 {
+                assert_eq!(run.search(0, 1_000 + n), None);
+                assert_eq!(run.search(0, n), Some(n as u32));
+            }
+            assert_eq!(run.search(0, 299), Some(299));
+            assert!(run.names.is_sifted() && !run.is_worn());
+        }
+        let searches = (0..).take_while(|&n| run.search(0, 1_000 + n).is_none() && !run.is_worn());
+        let scans = 600 * AN_ANCHOR / 600;
+        assert!(searches.count() > 5 * scans as usize, "most are one visit");
+        run.all_anchored();
+        assert!(!run.is_worn());
+    }
 
     proptest! {
         #[test]
