@@ -23,6 +23,7 @@ mod link;
 mod measured;
 mod read;
 mod record;
+mod select;
 mod skip;
 mod traced;
 mod turn;
@@ -39,6 +40,7 @@ pub use record::{
     AgentContext, Event, FinishReason, PhaseAfter, REQUEST_TRACE_SCHEMA, Record, Replay, Request,
     RequestTiming, Timings, ToolCall, Warmpath, WorkerInfo, records,
 };
+pub use select::Selection;
 pub use skip::Leniency;
 pub use traced::{Clock, Dependency, Relation, Scope, Timing, TracedTurn};
 pub use turn::{Moment, Next, Start, Turn, Wait, Waits};
