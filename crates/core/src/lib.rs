@@ -23,7 +23,6 @@ pub mod scheduler;
 pub mod score;
 pub mod session;
 pub mod snapshot;
-mod steps;
 mod table;
 
 pub use error::{Error, Result};

@@ -1,36 +1,10 @@
-//! Hash tables for keys that are hashes already.
+//! A hash table for keys that are hashes already.
 //!
-//! [`ByHash`] is an ordinary map that does not hash its key again. [`Table`] is cut into segments that
-//! grow one at a time: no insertion ever pays for moving everything, however much there is. Both take
-//! the key as it is, so keys must be spread evenly over 64 bits; [`spread`] makes them so where an
-//! outsider chose them.
-use std::hash::{BuildHasherDefault, Hasher};
-
+//! A [`Table`] is cut into segments that grow one at a time: no insertion ever pays for moving
+//! everything, however much there is. It takes the key as it is, so keys must be spread evenly over 64
+//! bits; [`spread`] makes them so where an outsider chose them.
+use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
-use hashbrown::{HashMap, HashTable};
-
-/// Uniform hashes need no further hashing.
-#[derive(Default)]
-pub(crate) struct AsIs(u64);
-
-impl Hasher for AsIs {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.0 = self.0.rotate_left(8) ^ u64::from(byte);
-        }
-    }
-
-    fn write_u64(&mut self, hash: u64) {
-        self.0 = hash;
-    }
-}
-
-/// A map keyed by a uniform hash.
-pub(crate) type ByHash<V> = HashMap<u64, V, BuildHasherDefault<AsIs>>;
 
 /// Spreads a number that somebody else chose over all 64 bits. A bijection: different numbers stay
 /// different.

@@ -6,20 +6,22 @@
 //! or unknown event changes nothing and says so. Nothing expires; whoever begins must end, and a
 //! worker that is lost takes its reservations with it.
 //!
-//! O(depth) to begin and end, O(1) to read a worker's load; the tokens of a prompt that are in flight
-//! already are found like cached ones, in O(changes × log depth). It trusts chains to be prefixes
-//! (a turn holds all its blocks from the root). It knows nothing of caches, costs or time.
+//! To begin and to end cost the stretches that the turn shares with others in flight and a copy of
+//! what is new in it (`runs.rs`), to read a worker's load O(1). It trusts chains to be prefixes (a turn
+//! holds all its blocks from the root). It knows nothing of caches, costs or time.
+//!
+//! A map with an entry a block lost: it took 76 % of the time of a simulation with long prompts.
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
-use smallvec::SmallVec;
 
 use crate::block::Chain;
-use crate::steps::{Layers, Steps};
-use crate::table::ByHash;
 use crate::{ReservationId, WorkerId};
 
-/// Emptied hash lists are kept for the next turns, up to so many.
-const SPARE_LISTS: usize = 64;
+mod reached;
+mod runs;
+
+use reached::Reached;
+use runs::{RunId, Runs};
 
 /// What one worker has in flight.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,24 +56,14 @@ pub enum Noted {
     Unknown,
 }
 
-/// How many turns of one worker use a block, and with how many tokens it was entered.
-#[derive(Clone, Copy, Debug)]
-struct Use {
-    worker: u32,
-    turns: u32,
-    tokens: u32,
-}
-
 #[derive(Clone, Debug)]
 struct Held {
     worker: WorkerId,
     /// Tokens still to be computed; absent once there was a first token.
     prefill_tokens: Option<u32>,
-    hashes: Vec<u64>,
+    /// Where its blocks end.
+    last: RunId,
 }
-
-/// Who uses one block: one worker as a rule, and that one costs no allocation.
-type Uses = SmallVec<[Use; 1]>;
 
 /// The load of all workers.
 #[derive(Clone, Debug, Default)]
@@ -79,9 +71,7 @@ pub struct LoadLedger {
     /// By worker.
     workers: Vec<Option<WorkerLoad>>,
     held: HashMap<ReservationId, Held>,
-    /// Who uses a block, ascending by worker.
-    blocks: ByHash<Uses>,
-    spare: Vec<Vec<u64>>,
+    runs: Runs,
 }
 
 impl LoadLedger {
@@ -130,18 +120,14 @@ impl LoadLedger {
         let Entry::Vacant(vacant) = self.held.entry(id) else {
             return Begun::DuplicateId;
         };
-        let mut hashes = self.spare.pop().unwrap_or_default();
-        hashes.extend_from_slice(chain.hashes());
-        for (i, &hash) in hashes.iter().enumerate() {
-            let users = self.blocks.entry(hash).or_default();
-            load.block_tokens += enter(users, worker, chain.block_tokens(i));
-        }
+        let (last, added) = self.runs.enter(worker, chain);
+        load.block_tokens += added;
         load.prefill_tokens += u64::from(uncached_tokens);
         load.requests += 1;
         vacant.insert(Held {
             worker,
             prefill_tokens: Some(uncached_tokens),
-            hashes,
+            last,
         });
         Begun::Entered
     }
@@ -163,19 +149,13 @@ impl LoadLedger {
 
     /// The turn is over, however it ended.
     pub fn end(&mut self, id: ReservationId) -> Noted {
-        let Some(mut held) = self.held.remove(&id) else {
+        let Some(held) = self.held.remove(&id) else {
             return Noted::Unknown;
         };
         if let Some(Some(load)) = self.workers.get_mut(held.worker.index()) {
             load.prefill_tokens -= u64::from(held.prefill_tokens.unwrap_or(0));
             load.requests -= 1;
-            for &hash in &held.hashes {
-                load.block_tokens -= leave(&mut self.blocks, hash, held.worker);
-            }
-        }
-        if self.spare.len() < SPARE_LISTS {
-            held.hashes.clear();
-            self.spare.push(held.hashes);
+            load.block_tokens -= self.runs.leave(held.worker, held.last);
         }
         Noted::Done(held.worker)
     }
@@ -203,57 +183,17 @@ impl LoadLedger {
     pub fn shared(&self, chain: &Chain, out: &mut Shared) {
         out.ends.clear();
         out.ends.extend_from_slice(chain.ends());
-        let layers = LedgerLayers {
-            blocks: &self.blocks,
-            hashes: chain.hashes(),
-        };
-        out.steps.walk(chain.len(), &layers);
+        let Shared { way, reached, .. } = out;
+        self.runs.shared(chain.hashes(), way, reached);
     }
-}
-
-/// Adds a turn of `worker` to a block's users; the tokens that this adds to the worker's blocks.
-fn enter(users: &mut Uses, worker: WorkerId, tokens: u32) -> u64 {
-    match users.binary_search_by_key(&worker.0, |u| u.worker) {
-        Ok(at) => {
-            users[at].turns += 1;
-            0
-        }
-        Err(at) => {
-            let first = Use {
-                worker: worker.0,
-                turns: 1,
-                tokens,
-            };
-            users.insert(at, first);
-            u64::from(tokens)
-        }
-    }
-}
-
-/// Takes a turn of `worker` off a block's users; the tokens that this takes off the worker's blocks.
-fn leave(blocks: &mut ByHash<Uses>, hash: u64, worker: WorkerId) -> u64 {
-    let Some(users) = blocks.get_mut(&hash) else {
-        return 0;
-    };
-    let Ok(at) = users.binary_search_by_key(&worker.0, |u| u.worker) else {
-        return 0;
-    };
-    users[at].turns -= 1;
-    if users[at].turns > 0 {
-        return 0;
-    }
-    let tokens = users.remove(at).tokens;
-    if users.is_empty() {
-        blocks.remove(&hash);
-    }
-    u64::from(tokens)
 }
 
 /// How much of one prompt each worker has in flight. Reusable.
 #[derive(Clone, Debug, Default)]
 pub struct Shared {
-    steps: Steps,
+    reached: Reached,
     ends: Vec<u32>,
+    way: Vec<(RunId, u32)>,
 }
 
 impl Shared {
@@ -266,7 +206,7 @@ impl Shared {
     /// Tokens of the prompt's blocks that `worker` has in flight. O(1).
     #[must_use]
     pub fn tokens_at(&self, worker: WorkerId) -> u32 {
-        match self.steps.blocks_at(worker.0) {
+        match self.reached.of(worker.0) {
             0 => 0,
             n => self.ends[n as usize - 1],
         }
@@ -278,25 +218,6 @@ impl Shared {
         self.ends
             .last()
             .map_or(0, |all| all - self.tokens_at(worker))
-    }
-}
-
-struct LedgerLayers<'a> {
-    blocks: &'a ByHash<Uses>,
-    hashes: &'a [u64],
-}
-
-impl Layers for LedgerLayers<'_> {
-    fn count(&self, depth: usize) -> usize {
-        self.blocks
-            .get(&self.hashes[depth])
-            .map_or(0, SmallVec::len)
-    }
-
-    fn keys(&self, depth: usize, out: &mut Vec<u32>) {
-        if let Some(users) = self.blocks.get(&self.hashes[depth]) {
-            out.extend(users.iter().map(|u| u.worker));
-        }
     }
 }
 

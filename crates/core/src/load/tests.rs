@@ -68,7 +68,7 @@ fn late_double_and_unknown_events_say_so_and_change_nothing() {
         (Noted::Unknown, Noted::Unknown)
     );
     assert_eq!(ledger.load(worker), Some(WorkerLoad::default()));
-    assert!(ledger.is_empty() && ledger.blocks.is_empty());
+    assert!(ledger.is_empty() && ledger.runs.is_empty());
 }
 
 #[test]
@@ -208,6 +208,7 @@ proptest! {
                 prop_assert_eq!(tokens, naive.shared(worker, &probe));
             }
             prop_assert_eq!(ledger.len(), naive.turns.len());
+            ledger.runs.validate();
         }
     }
 }
