@@ -94,6 +94,7 @@ impl From<Options> for EngineConfig {
                 Some(false) => Prefill::Whole,
                 _ => d.prefill,
             },
+            host: d.host,
             reuse: match o.prefix_caching {
                 Some(false) => Reuse::Never,
                 _ => d.reuse,

@@ -4,7 +4,8 @@
 //! cargo run --release -p warmpath-sim --example fleet -- TRACE|generated:SESSIONS [name=value ...]
 //! router=round-robin|least-loaded|kv|thunderagent   workers=4   engine=dynamo-poly|h100-class
 //! block=512   cache=1048576 (tokens a worker)   pressure=1.5 (closed population)   seed=0
-//! prefill=fcfs|shortest   speed=1 (of the engine)   brief=yes (one line)
+//! prefill=fcfs|shortest   host=0 (tokens of a host tier)   brief=yes (one line)
+//! smallest=N sessions   largest=N tokens of a context   turns=N of each session
 //! ```
 #![allow(clippy::print_stdout, reason = "a command prints its result")]
 use std::collections::HashMap;
@@ -12,14 +13,13 @@ use std::error::Error;
 use std::path::PathBuf;
 
 use warmpath_core::Micros;
-use warmpath_core::scheduler::{AdmissionConfig, Config, GroupOptions};
+use warmpath_core::scheduler::AdmissionConfig;
 use warmpath_sim::fleet::{
-    EngineModel, FleetConfig, Load, PopulationConfig, Report, SessionShape, block_tokens, generate,
-    simulate,
+    EngineModel, FleetConfig, Load, PopulationConfig, Report, SessionShape, generate, simulate,
 };
-use warmpath_sim::router::{CoreOptions, CoreRouter, Farewell, LeastLoaded, RoundRobin, Router};
-use warmpath_sim::{EngineConfig, ExtentConfig, PrefillOrder};
-use warmpath_trace::{Options, read};
+use warmpath_sim::router::{CoreOptions, CoreRouter, LeastLoaded, RoundRobin, Router};
+use warmpath_sim::{EngineConfig, ExtentConfig, HostTier, PrefillOrder};
+use warmpath_trace::{Options, Selection, read};
 
 type Settings = HashMap<String, String>;
 
@@ -33,6 +33,11 @@ fn get<T: std::str::FromStr>(settings: &Settings, name: &str, default: T) -> Res
 }
 
 fn engine(settings: &Settings) -> Result<EngineModel, String> {
+    let host: u64 = get(settings, "host", 0)?;
+    let host = (host > 0).then_some(HostTier {
+        capacity_tokens: host,
+        ..HostTier::default()
+    });
     match settings.get("engine").map_or("dynamo-poly", String::as_str) {
         "dynamo-poly" => {
             let block: u32 = get(settings, "block", 512)?;
@@ -40,6 +45,7 @@ fn engine(settings: &Settings) -> Result<EngineModel, String> {
             Ok(EngineModel::DynamoPoly(EngineConfig {
                 block_size: block,
                 num_gpu_blocks: cache / block.max(1),
+                host,
                 ..EngineConfig::default()
             }))
         }
@@ -52,6 +58,7 @@ fn engine(settings: &Settings) -> Result<EngineModel, String> {
                     Some("shortest") => PrefillOrder::Shortest,
                     _ => PrefillOrder::Fcfs,
                 },
+                host,
                 ..default
             }))
         }
@@ -68,22 +75,21 @@ fn router(settings: &Settings, config: &FleetConfig) -> Result<Box<dyn Router>, 
         "thunderagent" => AdmissionConfig::ThunderAgent(Default::default()),
         other => return Err(format!("router={other} is not known").into()),
     };
-    Ok(Box::new(CoreRouter::new(CoreOptions {
-        label: name.to_owned(),
-        config: Config {
-            admission,
-            seed: config.seed,
-            ..Config::default()
-        },
-        workers: config.workers,
-        capacity_tokens: Some(config.engine.capacity_tokens()),
-        group: GroupOptions {
-            block_tokens: block_tokens(&config.engine).get(),
-            ttl: None,
-            ..GroupOptions::default()
-        },
-        farewell: Farewell::Said,
-    })?))
+    let options = CoreOptions::of_fleet(name, config, admission);
+    Ok(Box::new(CoreRouter::new(options)?))
+}
+
+fn selection(settings: &Settings) -> Result<Selection, String> {
+    let some = |name| match settings.contains_key(name) {
+        true => get(settings, name, 0).map(Some),
+        false => Ok(None),
+    };
+    Ok(Selection {
+        first_turns: some("turns")?,
+        smallest: some("smallest")?,
+        largest_context: some("largest")?,
+        ..Selection::default()
+    })
 }
 
 fn brief(report: &Report) -> String {
@@ -157,7 +163,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     });
     let settings: Settings = pairs.collect::<Result<_, _>>()?;
     let workload = match path.strip_prefix("generated:") {
-        None => read(&[PathBuf::from(path)], &Options::default())?.workload,
+        None => {
+            let whole = read(&[PathBuf::from(path)], &Options::default())?.workload;
+            whole.select(&selection(&settings)?)
+        }
         Some(sessions) => generate(&many_sessions(sessions.parse()?), 1)?,
     };
     let read_cpu = cpu_seconds();

@@ -7,6 +7,8 @@
 //! that sums do not depend on the order of the work.
 use std::fmt;
 
+use crate::tier::HostTier;
+
 /// How long a pass takes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Timing {
@@ -62,6 +64,8 @@ pub struct EngineConfig {
     pub preemption: Preemption,
     /// How long a pass takes.
     pub timing: Timing,
+    /// A slower tier behind the cache, if there is one.
+    pub host: Option<HostTier>,
     /// Divides every cost; above 0.
     pub speedup_ratio: f64,
     /// Divides the decode cost once more; above 0.
@@ -79,6 +83,7 @@ impl Default for EngineConfig {
             reuse: Reuse::Prefix,
             preemption: Preemption::Newest,
             timing: Timing::Polynomial,
+            host: None,
             speedup_ratio: 1.0,
             decode_speedup_ratio: 1.0,
         }
@@ -137,6 +142,9 @@ impl EngineConfig {
             u32::MAX,
             "at least 1",
         )?;
+        if let Some(host) = &self.host {
+            host.validate()?;
+        }
         ratio("speedup_ratio", self.speedup_ratio)?;
         ratio("decode_speedup_ratio", self.decode_speedup_ratio)?;
         if let Timing::Fixed {
@@ -213,6 +221,7 @@ impl EngineConfig {
         let ns = |ms: f64, ratio: f64| (ms * 1e6 / ratio).round() as u64;
         ns(prefill, self.speedup_ratio)
             .saturating_add(ns(decode, self.speedup_ratio * self.decode_speedup_ratio))
+            .saturating_add(self.host.map_or(0, |host| host.load_ns(work.loaded_tokens)))
     }
 }
 
@@ -229,6 +238,8 @@ pub(crate) struct Work {
     pub(crate) decodes: u64,
     /// Their lengths, shared blocks counted for each.
     pub(crate) decode_tokens: u64,
+    /// Tokens that come back from the host tier before the pass.
+    pub(crate) loaded_tokens: u64,
 }
 
 impl Work {

@@ -15,6 +15,7 @@ use crate::event::{End, EngineEvent, EventKind, Nanos};
 use crate::pool::{Change, Pool};
 use crate::request::{Request, RequestError};
 use crate::sequence::{Fate, Sequence};
+use crate::shelf::Shelf;
 use crate::streak::{Detail, Streak};
 
 /// A modelled engine. See the crate's head for an example.
@@ -33,6 +34,8 @@ pub struct Engine {
     pub(crate) pass_end: Option<Nanos>,
     pub(crate) detail: Detail,
     pub(crate) streak: Option<Streak>,
+    /// Tokens that come back from the host tier for the pass that is put together.
+    pub(crate) loading: u64,
 }
 
 /// Counts since the engine was made, except for those marked as of now.
@@ -52,6 +55,8 @@ pub struct EngineStats {
     pub hit_tokens: u64,
     /// Prompt tokens computed, those computed again after a pre-emption included.
     pub prompt_tokens: u64,
+    /// Tokens that came back from the host tier.
+    pub loaded_tokens: u64,
     /// Tokens made.
     pub output_tokens: u64,
     /// Times a request lost its blocks.
@@ -69,7 +74,7 @@ impl Engine {
     pub fn new(config: EngineConfig) -> Result<Self, ConfigError> {
         config.validate()?;
         Ok(Self {
-            pool: Pool::new(config.num_gpu_blocks),
+            pool: Pool::new(config.num_gpu_blocks, shelf(&config)),
             config,
             now: 0,
             waiting: VecDeque::new(),
@@ -81,6 +86,7 @@ impl Engine {
             pass_end: None,
             detail: Detail::EveryToken,
             streak: None,
+            loading: 0,
         })
     }
 
@@ -229,8 +235,10 @@ impl Engine {
         }
         let size = self.config.block_size;
         let usable = (length.saturating_sub(1) / size) as usize;
-        let found = self.pool.find(&hashes[..usable.min(hashes.len())]).count();
-        found as u32 * size
+        let hashes = &hashes[..usable.min(hashes.len())];
+        let found = self.pool.find(hashes).count();
+        let hosted = self.pool.hosted(&hashes[found..]);
+        (found + hosted) as u32 * size
     }
 
     /// Releases what `sequence` holds and reports its end.
@@ -363,4 +371,11 @@ impl Engine {
         }
         events.extend(open.map(|kind| EngineEvent { at, kind }));
     }
+}
+
+/// The host tier of an engine, if it has one.
+fn shelf(config: &EngineConfig) -> Option<Shelf> {
+    let host = config.host?;
+    let blocks = host.capacity_tokens / u64::from(config.block_size);
+    Some(Shelf::new(blocks as usize))
 }

@@ -35,10 +35,13 @@ mod random;
 mod request;
 pub mod router;
 mod sequence;
+mod shelf;
 mod streak;
+mod tier;
 
 pub use config::{ConfigError, EngineConfig, Preemption, Prefill, Reuse, Timing};
 pub use engine::{Engine, EngineStats};
 pub use event::{End, EngineEvent, EventKind, Nanos};
 pub use extents::{Eviction, ExtentConfig, PrefillOrder, StepCost};
 pub use request::{Request, RequestError};
+pub use tier::HostTier;

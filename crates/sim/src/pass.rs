@@ -19,6 +19,14 @@ enum Batch {
     Disturbed,
 }
 
+/// What an engine has of a prompt.
+struct Found {
+    /// Blocks in the cache.
+    hits: Vec<BlockId>,
+    /// Blocks in the host tier behind those.
+    loaded: usize,
+}
+
 impl Engine {
     /// Books the work of the next pass and says what it is. Nothing is booked if all that was done
     /// is ending or pre-empting a request.
@@ -94,7 +102,12 @@ impl Engine {
                 continue;
             }
             let hits = self.cached_blocks(&sequence);
-            let fresh = sequence.length() - hits.len() as u32 * self.config.block_size;
+            let loaded = match self.config.reuse {
+                Reuse::Prefix => sequence.hosted(hits.len(), &self.pool, self.config.block_size),
+                Reuse::Never => 0,
+            };
+            let found = (hits.len() + loaded) as u32;
+            let fresh = sequence.length() - found * self.config.block_size;
             let splits = fresh > *budget;
             let in_use = hits.iter().filter(|b| self.pool.is_used(**b)).count() as u32;
             let needed = self.config.blocks_for(sequence.length()) - in_use;
@@ -104,19 +117,22 @@ impl Engine {
             }
             let tokens = fresh.min(*budget);
             *budget -= tokens;
-            self.admit(sequence, hits, tokens, events);
+            let found = Found { hits, loaded };
+            self.admit(sequence, found, tokens, events);
         }
     }
 
     fn admit(
         &mut self,
         mut sequence: Sequence,
-        hits: Vec<BlockId>,
+        found: Found,
         tokens: u32,
         events: &mut Vec<EngineEvent>,
     ) {
         let size = self.config.block_size;
-        sequence.adopt(hits, &mut self.pool, size);
+        sequence.adopt(found.hits, &mut self.pool, size);
+        sequence.load(found.loaded, &mut self.pool, size);
+        self.loading += u64::from(size) * found.loaded as u64;
         if sequence.admissions == 0 {
             self.stats.query_tokens += u64::from(sequence.prompt);
             self.stats.hit_tokens += u64::from(sequence.computed);
@@ -142,7 +158,11 @@ impl Engine {
     /// What the booked tokens are, as far as their cost goes: the tokens of an answer that are
     /// computed again after a pre-emption cost no prefill.
     fn bill(&mut self) -> Work {
-        let mut work = Work::default();
+        let mut work = Work {
+            loaded_tokens: std::mem::take(&mut self.loading),
+            ..Work::default()
+        };
+        self.stats.loaded_tokens += work.loaded_tokens;
         for sequence in self.running.iter().filter(|s| s.granted > 0) {
             let reached = sequence.computed + sequence.granted;
             if sequence.computed < sequence.prompt {

@@ -8,6 +8,8 @@
 //! O(1) a block.
 use hashbrown::HashMap;
 
+use crate::shelf::Shelf;
+
 /// A block of the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BlockId(u32);
@@ -51,6 +53,8 @@ pub(crate) struct Pool {
     found: HashMap<u64, Copies>,
     used: u32,
     changes: Vec<Change>,
+    /// Takes what is evicted, if there is one.
+    host: Option<Shelf>,
 }
 
 /// The blocks of one identity, oldest first; nearly always one.
@@ -61,8 +65,9 @@ struct Copies {
 }
 
 impl Pool {
-    pub(crate) fn new(size: u32) -> Self {
+    pub(crate) fn new(size: u32, host: Option<Shelf>) -> Self {
         Self {
+            host,
             blocks: vec![Block::default(); size as usize],
             blank: (0..size).rev().collect(),
             oldest: None,
@@ -93,6 +98,18 @@ impl Pool {
         hashes
             .iter()
             .map_while(|h| self.found.get(h).map(|c| BlockId(c.first)))
+    }
+
+    /// Blocks that the host tier has, one after the other from the first hash on.
+    pub(crate) fn hosted(&self, hashes: &[u64]) -> usize {
+        self.host.as_ref().map_or(0, |host| host.find(hashes))
+    }
+
+    /// A block of the host tier is in the cache again.
+    pub(crate) fn came_back(&mut self, hash: u64) {
+        if let Some(host) = &mut self.host {
+            host.take(hash);
+        }
     }
 
     pub(crate) fn is_used(&self, block: BlockId) -> bool {
@@ -188,6 +205,9 @@ impl Pool {
         } else if copies.rest.is_empty() {
             self.found.remove(&hash);
             self.changes.push(Change::Removed { hash });
+            if let Some(host) = &mut self.host {
+                host.put(hash);
+            }
         } else {
             copies.first = copies.rest.remove(0);
         }
@@ -228,7 +248,7 @@ mod tests {
 
     #[test]
     fn the_least_recently_released_block_goes_first() {
-        let mut pool = Pool::new(2);
+        let mut pool = Pool::new(2, None);
         let (a, b) = (pool.take().unwrap(), pool.take().unwrap());
         assert_eq!(pool.take(), None);
         pool.identify(a, None, 10, ORIGIN);
@@ -244,7 +264,7 @@ mod tests {
 
     #[test]
     fn an_identity_lives_as_long_as_one_copy() {
-        let mut pool = Pool::new(2);
+        let mut pool = Pool::new(2, None);
         let (a, b) = (pool.take().unwrap(), pool.take().unwrap());
         pool.identify(a, None, 10, ORIGIN);
         pool.identify(b, None, 10, ORIGIN);

@@ -79,6 +79,26 @@ impl Sequence {
         self.blocks = hits;
     }
 
+    /// How many blocks the host tier has behind the first `from`.
+    pub(crate) fn hosted(&self, from: usize, pool: &Pool, block_size: u32) -> usize {
+        let usable = ((self.length() - 1) / block_size) as usize;
+        let usable = usable.min(self.hashes.len());
+        self.hashes
+            .get(from..usable)
+            .map_or(0, |rest| pool.hosted(rest))
+    }
+
+    /// Takes so many blocks back from the host tier, which has them and for which the caller has
+    /// checked that there is room; the tokens in them count as computed.
+    pub(crate) fn load(&mut self, blocks: usize, pool: &mut Pool, block_size: u32) {
+        let from = self.blocks.len();
+        for index in from..from + blocks {
+            pool.came_back(self.hashes[index]);
+        }
+        self.grant(blocks as u32 * block_size, blocks as u32, pool, block_size);
+        self.computed += std::mem::take(&mut self.granted);
+    }
+
     /// Books `tokens` for the next pass and takes `blocks` more for them, which the caller has
     /// checked to be available. Blocks that this completes can be found at once: the pass computes
     /// them before anything that was booked later.

@@ -3,16 +3,16 @@ use std::collections::HashMap;
 
 use proptest::prelude::*;
 use warmpath_core::Micros;
-use warmpath_core::scheduler::{AdmissionConfig, Config, GroupOptions};
+use warmpath_core::scheduler::AdmissionConfig;
 use warmpath_sim::fleet::{
     EngineModel, Feed, FleetConfig, Load, Outages, PopulationConfig, Report, SessionShape,
-    block_tokens, generate, simulate,
+    generate, simulate,
 };
 use warmpath_sim::router::{
-    Answer, CacheChange, CoreOptions, CoreRouter, Farewell, Gauges, IndexCost, LeastLoaded, Offer,
-    Presence, RoundRobin, Router, Settled, Usage,
+    Answer, CacheChange, CoreOptions, CoreRouter, Gauges, IndexCost, LeastLoaded, Offer, Presence,
+    RoundRobin, Router, Settled, Usage,
 };
-use warmpath_sim::{EngineConfig, Eviction, ExtentConfig, Nanos, PrefillOrder};
+use warmpath_sim::{EngineConfig, Eviction, ExtentConfig, HostTier, Nanos, PrefillOrder};
 use warmpath_trace::Workload;
 
 const SECOND: Nanos = 1_000_000_000;
@@ -162,22 +162,8 @@ impl<R: Router> Router for Audited<R> {
 }
 
 fn core(config: &FleetConfig, admission: AdmissionConfig) -> CoreRouter {
-    CoreRouter::new(CoreOptions {
-        label: "core".to_owned(),
-        config: Config {
-            admission,
-            ..Config::default()
-        },
-        workers: config.workers,
-        capacity_tokens: Some(config.engine.capacity_tokens()),
-        group: GroupOptions {
-            block_tokens: block_tokens(&config.engine).get(),
-            ttl: None,
-            ..GroupOptions::default()
-        },
-        farewell: Farewell::Said,
-    })
-    .expect("the settings are allowed")
+    let options = CoreOptions::of_fleet("core", config, admission);
+    CoreRouter::new(options).expect("the settings are allowed")
 }
 
 /// A run that is watched, with the router afterwards.
@@ -231,22 +217,32 @@ fn shapes() -> impl Strategy<Value = SessionShape> {
         )
 }
 
+fn hosts() -> impl Strategy<Value = Option<HostTier>> {
+    let host = (10..4_000u64, 0..20_000_000u64).prop_map(|(capacity_tokens, load_ps)| HostTier {
+        capacity_tokens,
+        load_ps,
+    });
+    proptest::option::of(host)
+}
+
 fn engines() -> impl Strategy<Value = EngineModel> {
     let blocks = (
         prop_oneof![Just(8u32), Just(16), Just(32)],
         30..200u32,
         1..6u32,
+        hosts(),
     )
-        .prop_map(|(block_size, num_gpu_blocks, max_num_seqs)| {
+        .prop_map(|(block_size, num_gpu_blocks, max_num_seqs, host)| {
             EngineModel::DynamoPoly(EngineConfig {
                 block_size,
                 num_gpu_blocks,
                 max_num_seqs,
+                host,
                 ..EngineConfig::default()
             })
         });
-    let extents = (500..5_000u64, 1..6u32, any::<bool>(), any::<bool>()).prop_map(
-        |(capacity_tokens, max_running, shortest, lease)| {
+    let extents = (500..5_000u64, 1..6u32, any::<[bool; 2]>(), hosts()).prop_map(
+        |(capacity_tokens, max_running, [shortest, lease], host)| {
             EngineModel::H100Class(ExtentConfig {
                 capacity_tokens,
                 max_running,
@@ -260,6 +256,7 @@ fn engines() -> impl Strategy<Value = EngineModel> {
                     true => Eviction::LeaseEnd,
                     false => Eviction::Lru,
                 },
+                host,
                 ..ExtentConfig::default()
             })
         },
@@ -327,6 +324,9 @@ proptest! {
         }
         prop_assert!(report.regret.taken_tokens <= report.regret.offered_tokens);
         prop_assert!(report.work.cached_tokens <= report.work.prompt_tokens);
+        if report.work.preemptions == 0 {
+            prop_assert!(report.work.loaded_tokens <= report.work.cached_tokens);
+        }
         let again = run(&workload, &config, router);
         let json = |report: &Report| serde_json::to_string(report).expect("numbers");
         prop_assert_eq!(json(&report), json(&again));

@@ -70,6 +70,7 @@ fn config(s: &Settings) -> EngineConfig {
         num_gpu_blocks: s.num_gpu_blocks.unwrap_or(d.num_gpu_blocks),
         max_num_seqs: s.max_num_seqs.unwrap_or(d.max_num_seqs),
         max_num_batched_tokens: s.max_num_batched_tokens.unwrap_or(d.max_num_batched_tokens),
+        host: None,
         prefill: if s.enable_chunked_prefill == Some(false) {
             Prefill::Whole
         } else {

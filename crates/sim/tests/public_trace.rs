@@ -10,14 +10,13 @@
 )]
 use std::path::{Path, PathBuf};
 
-use warmpath_core::scheduler::{Config, GroupOptions};
-use warmpath_sim::EngineConfig;
-use warmpath_sim::fleet::{EngineModel, FleetConfig, Report, bounds, simulate};
-use warmpath_sim::router::{CoreOptions, CoreRouter, Farewell, RoundRobin, Router};
+use warmpath_core::scheduler::AdmissionConfig;
+use warmpath_sim::fleet::presets::{self, PUBLISHED_CACHE_TOKENS};
+use warmpath_sim::fleet::{FleetConfig, Report, bounds, population, simulate};
+use warmpath_sim::router::{CoreOptions, CoreRouter, RoundRobin, Router};
 use warmpath_trace::{Options, Workload, read};
 
 const BLOCK: u32 = 512;
-const CACHE: u32 = 1 << 20;
 
 /// What was measured, lowest and highest of several runs: hit rate in per cent; time to first token,
 /// median and 95 %, and time to last token, median and 95 %, in ms.
@@ -100,66 +99,62 @@ fn near(what: &str, value: f64, [low, high]: [f64; 2], rounding: f64) {
     );
 }
 
-fn trace() -> Option<Workload> {
+/// The traces that are compared on.
+struct Traces {
+    conversations: Workload,
+    coding: Workload,
+}
+
+fn traces() -> Option<Traces> {
     let base = std::env::var_os("WARMPATH_SHARED").map(PathBuf::from);
     let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared");
-    let path = base
-        .unwrap_or_else(beside)
-        .join("data/mooncake/conversation_trace.jsonl.gz");
-    path.exists().then(|| {
-        read(&[path], &Options::default())
-            .expect("the trace")
-            .workload
-    })
-}
-
-fn run(trace: &Workload, workers: u32, router: &mut dyn Router) -> Report {
-    let config = FleetConfig {
-        workers,
-        engine: EngineModel::DynamoPoly(EngineConfig {
-            block_size: BLOCK,
-            num_gpu_blocks: CACHE / BLOCK,
-            ..EngineConfig::default()
-        }),
-        ..FleetConfig::default()
+    let data = base.unwrap_or_else(beside).join("data");
+    let load = |name: &str| {
+        let path = data.join(name);
+        let load = || read(&[path.clone()], &Options::default()).expect("the trace");
+        path.exists().then(|| load().workload)
     };
-    simulate(trace, &config, router).expect("a fleet")
-}
-
-fn kv(workers: u32, seed: u64) -> CoreRouter {
-    CoreRouter::new(CoreOptions {
-        label: "kv".to_owned(),
-        config: Config {
-            seed,
-            ..Config::default()
-        },
-        workers,
-        capacity_tokens: Some(CACHE.into()),
-        group: GroupOptions {
-            block_tokens: BLOCK,
-            ttl: None,
-            ..GroupOptions::default()
-        },
-        farewell: Farewell::Said,
+    Some(Traces {
+        conversations: load("mooncake/conversation_trace.jsonl.gz")?,
+        coding: load("claude-code-sessions")?,
     })
-    .expect("the settings are allowed")
 }
 
-fn round_robin_gives_the_published_figures(trace: &Workload) {
+fn fleet(workers: u32, seed: u64) -> FleetConfig {
+    FleetConfig {
+        seed,
+        ..presets::published(workers, BLOCK, PUBLISHED_CACHE_TOKENS)
+    }
+}
+
+fn run(trace: &Workload, config: &FleetConfig, router: &mut dyn Router) -> Report {
+    simulate(trace, config, router).expect("a fleet")
+}
+
+fn kv(config: &FleetConfig) -> CoreRouter {
+    let options = CoreOptions::of_fleet("kv", config, AdmissionConfig::None);
+    CoreRouter::new(options).expect("the settings are allowed")
+}
+
+fn round_robin_gives_the_published_figures(traces: &Traces) {
+    let trace = &traces.conversations;
     for (workers, expected) in &ROUND_ROBIN {
-        let report = run(trace, *workers, &mut RoundRobin::new(*workers));
+        let config = fleet(*workers, 0);
+        let report = run(trace, &config, &mut RoundRobin::new(*workers));
         assert_eq!(report.turns.completed, 12_031);
         expected.check(&format!("round robin, {workers} workers"), figures(&report));
     }
 }
 
 /// Both draw their ties: a mean of three runs is compared.
-fn the_cores_choice_lies_within_the_published_spread(trace: &Workload) {
+fn the_cores_choice_lies_within_the_published_spread(traces: &Traces) {
+    let trace = &traces.conversations;
     const RUNS: u64 = 3;
     for (workers, expected) in &KV {
         let mut mean = [0.0; 5];
         for seed in 0..RUNS {
-            let report = run(trace, *workers, &mut kv(*workers, seed));
+            let config = fleet(*workers, seed);
+            let report = run(trace, &config, &mut kv(&config));
             assert_eq!(report.turns.completed, 12_031);
             for (sum, figure) in mean.iter_mut().zip(figures(&report)) {
                 *sum += figure / RUNS as f64;
@@ -171,22 +166,35 @@ fn the_cores_choice_lies_within_the_published_spread(trace: &Workload) {
 
 /// Counted a second time by a script of twenty lines. The published 18.5 and 27.1 % let blocks take
 /// room that are not full, which no engine can find again.
-fn one_pooled_cache_would_have_given_the_counted_bounds(trace: &Workload) {
+fn one_pooled_cache_would_have_given_the_counted_bounds(traces: &Traces) {
+    let trace = &traces.conversations;
     for (workers, pooled) in [(4, 19.23), (8, 27.63)] {
-        let bounds = bounds(trace, u64::from(CACHE) * workers);
+        let bounds = bounds(trace, u64::from(PUBLISHED_CACHE_TOKENS) * workers);
         let percent = |share: Option<f64>| share.map_or(f64::NAN, |share| share * 100.0);
         near("pooled", percent(bounds.pooled()), one(pooled), 0.0);
         near("infinite", percent(bounds.infinite()), one(37.34), 0.0);
     }
 }
 
-type Test = (&'static str, fn(&Workload));
+/// The published numbers of live sessions.
+fn pressure_keeps_as_many_sessions_alive_as_published(traces: &Traces) {
+    for (pressure, sessions) in [(0.5, 43), (1.0, 87), (1.5, 130), (2.0, 174), (3.0, 261)] {
+        let config = presets::under_pressure(pressure);
+        assert_eq!(population(&traces.coding, &config), Ok(Some(sessions)));
+    }
+}
+
+type Test = (&'static str, fn(&Traces));
 
 fn main() {
-    let found = trace();
-    let tests: [Test; 3] = [
+    let found = traces();
+    let tests: [Test; 4] = [
         ("round robin", round_robin_gives_the_published_figures),
         ("kv", the_cores_choice_lies_within_the_published_spread),
+        (
+            "pressure",
+            pressure_keeps_as_many_sessions_alive_as_published,
+        ),
         (
             "bounds",
             one_pooled_cache_would_have_given_the_counted_bounds,
@@ -197,13 +205,13 @@ fn main() {
         None => (0, tests.len()),
     };
     match &found {
-        Some(trace) => {
+        Some(traces) => {
             for (name, test) in tests {
-                test(trace);
+                test(traces);
                 println!("test {name} ... ok");
             }
         }
-        None => println!("ignored: the public trace is not beside the repository"),
+        None => println!("ignored: the public traces are not beside the repository"),
     }
     println!(
         "test result: ok. {passed} passed; 0 failed; {ignored} ignored; 0 measured; 0 filtered out"

@@ -5,6 +5,7 @@
 //! nanoseconds, so sums do not depend on order. It knows nothing of requests.
 use crate::config::ConfigError;
 use crate::event::Nanos;
+use crate::tier::HostTier;
 
 /// Which prompt is computed first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +41,8 @@ pub struct ExtentConfig {
     pub prefill: PrefillOrder,
     /// Who loses cached tokens first.
     pub eviction: Eviction,
+    /// A slower tier behind the cache, if there is one.
+    pub host: Option<HostTier>,
     /// What a step costs.
     pub step: StepCost,
 }
@@ -53,6 +56,7 @@ impl Default for ExtentConfig {
             block_tokens: 64,
             prefill: PrefillOrder::Fcfs,
             eviction: Eviction::Lru,
+            host: None,
             step: StepCost::default(),
         }
     }
@@ -115,6 +119,9 @@ impl ExtentConfig {
             if !(1..=most).contains(&value) {
                 return Err(ConfigError::new(field, "at least 1 and of a real size"));
             }
+        }
+        if let Some(host) = &self.host {
+            host.validate()?;
         }
         let step = &self.step;
         let parts = [

@@ -5,6 +5,10 @@
 //! from its tail. What is not modelled: sessions share nothing, and what a prompt no longer contains
 //! is gone with the start of the turn that left it out. A second turn of a session at the same time
 //! gets a prefix of its own, which nobody can use later.
+//!
+//! With a host tier the tail that is cut goes there and comes back when its session does: a session
+//! then has a prefix of which the cache holds the beginning and the tier the rest. The tier cuts tails
+//! too, of the session first that it has heard of longest ago.
 //! O(log sessions) for each start, end and eviction of a session.
 use std::collections::BTreeMap;
 
@@ -12,6 +16,7 @@ use hashbrown::HashMap;
 
 use super::config::Eviction;
 use crate::event::Nanos;
+use crate::tier::HostTier;
 
 /// Orders idle sessions: when they are evicted, then who became idle first.
 type Rank = (Nanos, u64);
@@ -23,6 +28,31 @@ struct Context {
     turn: u32,
     /// Where it stands in the order; `None` while a request runs on it.
     rank: Option<Rank>,
+    /// Tokens behind those, in the host tier, and its place in that one's order.
+    hosted: u32,
+    hosted_rank: u64,
+}
+
+impl Context {
+    fn running(turn: u32, tokens: u32) -> Self {
+        Self {
+            tokens,
+            turn,
+            rank: None,
+            hosted: 0,
+            hosted_rank: 0,
+        }
+    }
+}
+
+/// What the host tier holds, all sessions together.
+#[derive(Debug)]
+struct Hosted {
+    capacity: u64,
+    tokens: u64,
+    /// Sessions, in the order in which they lose their tails.
+    order: BTreeMap<u64, u64>,
+    next: u64,
 }
 
 /// The cache.
@@ -36,6 +66,7 @@ pub(crate) struct Contexts {
     resident: u64,
     running: u64,
     releases: u64,
+    host: Option<Hosted>,
 }
 
 /// A session's key and the turn of it that runs.
@@ -46,7 +77,13 @@ pub(crate) struct Owner {
 }
 
 impl Contexts {
-    pub(crate) fn new(capacity: u64, eviction: Eviction) -> Self {
+    pub(crate) fn new(capacity: u64, eviction: Eviction, host: Option<HostTier>) -> Self {
+        let host = host.map(|tier| Hosted {
+            capacity: tier.capacity_tokens,
+            tokens: 0,
+            order: BTreeMap::new(),
+            next: 0,
+        });
         Self {
             capacity,
             eviction,
@@ -55,6 +92,7 @@ impl Contexts {
             resident: 0,
             running: 0,
             releases: 0,
+            host,
         }
     }
 
@@ -74,10 +112,13 @@ impl Contexts {
         self.running + tokens <= self.capacity
     }
 
-    /// The turn whose tokens an idle session has, and how many there are.
+    /// The turn whose tokens an idle session has, and how many there are, those in the host tier
+    /// included.
     pub(crate) fn idle(&self, session: u64) -> Option<(u32, u32)> {
         let context = self.sessions.get(&session)?;
-        context.rank.map(|_| (context.turn, context.tokens))
+        context
+            .rank
+            .map(|_| (context.turn, context.tokens + context.hosted))
     }
 
     /// Whether a request runs on the session's prefix.
@@ -88,24 +129,35 @@ impl Contexts {
     }
 
     /// A request starts on `tokens` tokens, of which the session's prefix gives the first `kept`;
-    /// the caller has asked [`Contexts::has_room`].
-    pub(crate) fn start(&mut self, owner: Owner, tokens: u32, kept: u32) {
-        if let Some(context) = self.sessions.remove(&owner.session) {
-            debug_assert!(kept <= context.tokens, "kept tokens are there");
-            self.resident -= u64::from(context.tokens);
-            if let Some(rank) = context.rank {
-                self.idle.remove(&rank);
-            }
+    /// the caller has asked [`Contexts::has_room`]. Says how many of the kept ones come back from
+    /// the host tier.
+    pub(crate) fn start(&mut self, owner: Owner, tokens: u32, kept: u32) -> u32 {
+        let mut loaded = 0;
+        if let Some(context) = self.drop_session(owner.session) {
+            let had = context.tokens + context.hosted;
+            debug_assert!(kept <= had, "kept tokens are there");
+            loaded = kept.saturating_sub(context.tokens);
         }
         self.make_room(u64::from(tokens));
         self.resident += u64::from(tokens);
         self.running += u64::from(tokens);
-        let context = Context {
-            tokens,
-            turn: owner.turn,
-            rank: None,
-        };
+        let context = Context::running(owner.turn, tokens);
         self.sessions.insert(owner.session, context);
+        loaded
+    }
+
+    /// Takes an idle session out of all lists.
+    fn drop_session(&mut self, session: u64) -> Option<Context> {
+        let context = self.sessions.remove(&session)?;
+        self.resident -= u64::from(context.tokens);
+        if let Some(rank) = context.rank {
+            self.idle.remove(&rank);
+        }
+        if let Some(host) = &mut self.host {
+            host.tokens -= u64::from(context.hosted);
+            host.order.remove(&context.hosted_rank);
+        }
+        Some(context)
     }
 
     /// Running requests grow by so many tokens together; the caller has asked for room, and says who
@@ -126,9 +178,8 @@ impl Contexts {
         self.releases += 1;
         let rank = (now, self.releases);
         *context = Context {
-            tokens: left,
-            turn: owner.turn,
             rank: Some(rank),
+            ..Context::running(owner.turn, left)
         };
         self.resident += u64::from(left);
         self.idle.insert(rank, owner.session);
@@ -149,13 +200,9 @@ impl Contexts {
 
     /// The session ended or its prefix is of no use: its tokens go at once.
     pub(crate) fn forget(&mut self, session: u64) {
-        let Some(context) = self.sessions.get(&session) else {
-            return;
-        };
-        if let Some(rank) = context.rank {
-            self.resident -= u64::from(context.tokens);
-            self.idle.remove(&rank);
-            self.sessions.remove(&session);
+        let is_idle = |context: &Context| context.rank.is_some();
+        if self.sessions.get(&session).is_some_and(is_idle) {
+            self.drop_session(session);
         }
     }
 
@@ -176,9 +223,53 @@ impl Contexts {
             self.resident -= u64::from(cut);
             if context.tokens == 0 {
                 self.idle.remove(&rank);
+            }
+            if let Some(host) = &mut self.host {
+                host.take_over(session, context, cut);
+            } else if context.tokens == 0 {
                 self.sessions.remove(&session);
             }
         }
+        self.make_room_behind();
+    }
+
+    /// Cuts tails in the host tier until what is there fits.
+    fn make_room_behind(&mut self) {
+        let Some(host) = &mut self.host else {
+            return;
+        };
+        while host.tokens > host.capacity {
+            let Some((&rank, &session)) = host.order.first_key_value() else {
+                debug_assert!(false, "tokens belong to sessions");
+                return;
+            };
+            let Some(context) = self.sessions.get_mut(&session) else {
+                host.order.remove(&rank);
+                continue;
+            };
+            let too_many = host.tokens - host.capacity;
+            let cut = u64::from(context.hosted).min(too_many) as u32;
+            context.hosted -= cut;
+            host.tokens -= u64::from(cut);
+            if context.hosted == 0 {
+                host.order.remove(&rank);
+                if context.tokens == 0 {
+                    self.sessions.remove(&session);
+                }
+            }
+        }
+    }
+}
+
+impl Hosted {
+    /// `cut` tokens from the tail of a session's cache come here.
+    fn take_over(&mut self, session: u64, context: &mut Context, cut: u32) {
+        self.order.remove(&context.hosted_rank);
+        self.next += 1;
+        context.hosted += cut;
+        context.hosted_rank = self.next;
+        self.tokens += u64::from(cut);
+        self.order.insert(self.next, session);
     }
 }
 
@@ -192,7 +283,7 @@ mod tests {
 
     #[test]
     fn the_tail_of_the_longest_idle_session_goes_first() {
-        let mut contexts = Contexts::new(100, Eviction::Lru);
+        let mut contexts = Contexts::new(100, Eviction::Lru, None);
         for session in 1..=2 {
             contexts.start(owner(session), 40, 0);
             contexts.stop(session, owner(session), 40, 40);
@@ -210,7 +301,7 @@ mod tests {
 
     #[test]
     fn a_lease_outlives_a_later_use() {
-        let mut contexts = Contexts::new(100, Eviction::LeaseEnd);
+        let mut contexts = Contexts::new(100, Eviction::LeaseEnd, None);
         for (session, until) in [(1, Some(90)), (2, None)] {
             contexts.start(owner(session), 40, 0);
             contexts.stop(session, owner(session), 40, 40);
@@ -223,5 +314,31 @@ mod tests {
             (contexts.idle(1), contexts.idle(2)),
             (Some((7, 40)), Some((7, 10)))
         );
+    }
+
+    #[test]
+    fn what_is_cut_waits_in_the_host_tier_and_comes_back() {
+        let tier = HostTier {
+            capacity_tokens: 60,
+            load_ps: 0,
+        };
+        let mut contexts = Contexts::new(100, Eviction::Lru, Some(tier));
+        for session in 1..=2 {
+            contexts.start(owner(session), 50, 0);
+            contexts.stop(session, owner(session), 50, 50);
+        }
+        contexts.start(owner(3), 90, 0);
+        assert_eq!(
+            (contexts.idle(1), contexts.idle(2)),
+            (Some((7, 20)), Some((7, 50))),
+            "30 of the first did not fit the tier"
+        );
+        contexts.stop(3, owner(3), 90, 90);
+        assert_eq!(contexts.start(owner(2), 55, 45), 35, "10 were never away");
+        assert_eq!(contexts.idle(3), Some((7, 90)));
+        assert_eq!((contexts.running(), contexts.resident()), (55, 100));
+        contexts.forget(3);
+        contexts.forget(1);
+        assert_eq!((contexts.idle(1), contexts.resident()), (None, 55));
     }
 }

@@ -41,6 +41,7 @@ pub(crate) struct ExtentRequest {
 pub(crate) struct ExtentStats {
     pub(crate) output_tokens: u64,
     pub(crate) prompt_tokens: u64,
+    pub(crate) loaded_tokens: u64,
     pub(crate) preemptions: u64,
     pub(crate) steps: u64,
     pub(crate) busy: Nanos,
@@ -87,7 +88,7 @@ const MOST_PLAIN: u64 = 512;
 impl ExtentEngine {
     pub(crate) fn new(config: ExtentConfig) -> Self {
         Self {
-            contexts: Contexts::new(config.capacity_tokens, config.eviction),
+            contexts: Contexts::new(config.capacity_tokens, config.eviction, config.host),
             waiting: Waiting::new(config.prefill),
             config,
             now: 0,
@@ -189,8 +190,8 @@ impl ExtentEngine {
     pub(crate) fn begin(&mut self, content: &mut Content<'_>, events: &mut Vec<EngineEvent>) {
         while self.step.is_none() && self.has_work() {
             self.make_room(events);
-            self.admit(content, events);
-            let prefill = self.book_prefill();
+            let loading = self.admit(content, events);
+            let prefill = self.book_prefill() + loading;
             let decodes = self.decoding.len() as u64;
             if decodes == 0 && self.prefilling.is_empty() {
                 debug_assert!(!self.has_work(), "a request that fits an idle engine runs");
@@ -257,11 +258,13 @@ impl ExtentEngine {
         self.contexts.grow(self.decoding.len() as u64);
     }
 
-    /// Lets in who waits, in order, while there are seats and room for the whole prompt.
-    fn admit(&mut self, content: &mut Content<'_>, events: &mut Vec<EngineEvent>) {
+    /// Lets in who waits, in order, while there are seats and room for the whole prompt. Says how
+    /// long the host tier takes for what they have there.
+    fn admit(&mut self, content: &mut Content<'_>, events: &mut Vec<EngineEvent>) -> Nanos {
+        let mut loaded = 0;
         while self.prefilling.len() + self.decoding.len() < self.config.max_running as usize {
             let Some(task) = self.waiting.first() else {
-                return;
+                break;
             };
             let length = task.length();
             if u64::from(length) > self.config.capacity_tokens {
@@ -270,10 +273,10 @@ impl ExtentEngine {
                 continue;
             }
             if !self.contexts.has_room(u64::from(length)) {
-                return;
+                break;
             }
             let Some(mut task) = self.waiting.pop() else {
-                return;
+                break;
             };
             let request = ExtentRequest {
                 prompt: length,
@@ -286,7 +289,7 @@ impl ExtentEngine {
                 // What it had made before it gave way is in its own prefix too.
                 (false, _) => self.own_prefix(&task, length),
             };
-            self.contexts.start(task.owner(), length, cached);
+            loaded += u64::from(self.contexts.start(task.owner(), length, cached));
             self.admissions += 1;
             task.admitted = self.admissions;
             task.computed = cached;
@@ -298,6 +301,8 @@ impl ExtentEngine {
             events.push(EngineEvent { at: self.now, kind });
             self.prefilling.push(task);
         }
+        self.stats.loaded_tokens += loaded;
+        self.config.host.map_or(0, |host| host.load_ns(loaded))
     }
 
     fn own_prefix(&self, task: &Task, length: u32) -> u32 {

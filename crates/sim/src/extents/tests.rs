@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use warmpath_trace::Workload;
 
 use super::*;
+use crate::HostTier;
 use crate::fleet::{SessionShape, generate};
 
 const MS: Nanos = 1_000_000;
@@ -27,8 +28,9 @@ fn calls() -> impl Strategy<Value = Vec<(Nanos, Call)>> {
 }
 
 fn configs() -> impl Strategy<Value = ExtentConfig> {
-    (300..6_000u64, 1..5u32, 50..400u32, any::<[bool; 2]>()).prop_map(
-        |(capacity_tokens, max_running, chunk_tokens, [shortest, lease])| ExtentConfig {
+    let host = proptest::option::of((100..4_000u64, 0..20_000_000u64));
+    (300..6_000u64, 1..5u32, 50..400u32, any::<[bool; 2]>(), host).prop_map(
+        |(capacity_tokens, max_running, chunk_tokens, [shortest, lease], host)| ExtentConfig {
             capacity_tokens,
             max_running,
             chunk_tokens,
@@ -41,6 +43,10 @@ fn configs() -> impl Strategy<Value = ExtentConfig> {
                 true => Eviction::LeaseEnd,
                 false => Eviction::Lru,
             },
+            host: host.map(|(capacity_tokens, load_ps)| HostTier {
+                capacity_tokens,
+                load_ps,
+            }),
             step: StepCost::default(),
         },
     )

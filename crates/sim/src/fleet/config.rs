@@ -78,6 +78,8 @@ pub enum Load {
 pub struct PopulationConfig {
     /// Mean prompt of all live sessions over the fleet's cache; above 0. 1 fills the caches.
     pub pressure: f64,
+    /// So many live sessions instead, whatever the pressure is; at least 1.
+    pub sessions: Option<u32>,
     /// Turns of a session that are used, from its first; at least 1.
     pub turns: u32,
     /// Sessions with fewer turns are left out.
@@ -97,6 +99,7 @@ impl Default for PopulationConfig {
     fn default() -> Self {
         Self {
             pressure: 1.5,
+            sessions: None,
             turns: 60,
             least_turns: 3,
             too_large: 600_000,
@@ -148,6 +151,9 @@ impl FleetConfig {
         if let Load::Population(population) = &self.load {
             if !(population.pressure.is_finite() && population.pressure > 0.0) {
                 return refuse("pressure must be a finite number above 0");
+            }
+            if population.sessions == Some(0) {
+                return refuse("sessions must be at least 1");
             }
             if population.turns == 0 || population.measure == 0 {
                 return refuse("a population needs turns and a time to measure");

@@ -44,6 +44,7 @@ impl Job<'_> {
 pub(crate) struct Tally {
     pub(crate) output_tokens: u64,
     pub(crate) prompt_tokens: u64,
+    pub(crate) loaded_tokens: u64,
     pub(crate) preemptions: u64,
     pub(crate) passes: u64,
     pub(crate) busy: Nanos,
@@ -54,6 +55,7 @@ impl Tally {
         Self {
             output_tokens: self.output_tokens + other.output_tokens,
             prompt_tokens: self.prompt_tokens + other.prompt_tokens,
+            loaded_tokens: self.loaded_tokens + other.loaded_tokens,
             preemptions: self.preemptions + other.preemptions,
             passes: self.passes + other.passes,
             busy: self.busy + other.busy,
@@ -65,6 +67,7 @@ impl Tally {
         Self {
             output_tokens: self.output_tokens - earlier.output_tokens,
             prompt_tokens: self.prompt_tokens - earlier.prompt_tokens,
+            loaded_tokens: self.loaded_tokens - earlier.loaded_tokens,
             preemptions: self.preemptions - earlier.preemptions,
             passes: self.passes - earlier.passes,
             busy: self.busy - earlier.busy,
@@ -189,6 +192,7 @@ impl Machine {
                 Tally {
                     output_tokens: stats.output_tokens,
                     prompt_tokens: stats.prompt_tokens,
+                    loaded_tokens: stats.loaded_tokens,
                     preemptions: stats.preemptions,
                     passes: stats.passes,
                     busy: stats.busy,
@@ -197,6 +201,7 @@ impl Machine {
             Self::Extents(engine) => Tally {
                 output_tokens: engine.stats.output_tokens,
                 prompt_tokens: engine.stats.prompt_tokens,
+                loaded_tokens: engine.stats.loaded_tokens,
                 preemptions: engine.stats.preemptions,
                 passes: engine.stats.steps,
                 busy: engine.stats.busy,

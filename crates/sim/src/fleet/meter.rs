@@ -161,6 +161,7 @@ impl Meter {
                 turns_per_minute: 60.0 * per_second(self.answered),
                 prompt_tokens: self.prompt_tokens,
                 cached_tokens: self.cached_tokens,
+                loaded_tokens: done.loaded_tokens,
                 hit_rate: share(self.cached_tokens, self.prompt_tokens),
                 prompt_tokens_computed: done.prompt_tokens,
                 preemptions: done.preemptions,

@@ -29,6 +29,7 @@ mod live;
 mod loss;
 mod machine;
 mod meter;
+pub mod presets;
 mod report;
 mod run;
 mod series;
@@ -59,6 +60,20 @@ pub fn simulate(
 ) -> Result<Report, FleetError> {
     config.validate()?;
     run::Fleet::new(workload, config, router)?.run()
+}
+
+/// How many sessions a population of this workload would keep alive.
+///
+/// # Errors
+/// As for [`simulate`].
+pub fn population(workload: &Workload, config: &FleetConfig) -> Result<Option<u64>, FleetError> {
+    config.validate()?;
+    let Load::Population(people) = &config.load else {
+        return Ok(None);
+    };
+    let capacity = config.engine.capacity_tokens();
+    let people = source::Population::new(workload, people, capacity, config.workers, config.seed)?;
+    Ok(Some(people.target() as u64))
 }
 
 /// Tokens of a block as the router of such a fleet sees prompts.

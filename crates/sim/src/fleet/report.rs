@@ -70,7 +70,9 @@ pub struct Work {
     pub prompt_tokens: u64,
     /// Of these, found in the cache.
     pub cached_tokens: u64,
-    /// Their share, 0 to 1.
+    /// Tokens that came back from a host tier; part of those found.
+    pub loaded_tokens: u64,
+    /// Share of the prompt tokens that was found, 0 to 1.
     pub hit_rate: Option<f64>,
     /// Prompt tokens computed, those computed again after a pre-emption included.
     pub prompt_tokens_computed: u64,

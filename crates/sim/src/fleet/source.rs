@@ -247,7 +247,10 @@ impl<'a> Population<'a> {
             ));
         }
         let fleet = capacity as f64 * f64::from(workers);
-        let target = (config.pressure * fleet / (sum as f64 / count as f64)).round();
+        let target = match config.sessions {
+            Some(sessions) => f64::from(sessions),
+            None => (config.pressure * fleet / (sum as f64 / count as f64)).round(),
+        };
         if target > MOST_INSTANCES as f64 / 2.0 {
             return Err(FleetError::new("the population would be too large"));
         }

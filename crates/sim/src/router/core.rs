@@ -8,7 +8,7 @@ use hashbrown::HashMap;
 
 use warmpath_core::receipt::Reported;
 use warmpath_core::scheduler::{
-    Completion, Config, GroupOptions, Health, Ids, Outcome, Prompt, Scheduler,
+    AdmissionConfig, Completion, Config, GroupOptions, Health, Ids, Outcome, Prompt, Scheduler,
     Settled as CoreSettled, Turn, TurnKind, Verdict, WorkerOptions,
 };
 use warmpath_core::session::Phase;
@@ -17,6 +17,7 @@ use warmpath_trace::Next;
 
 use super::{Answer, Gauges, IndexCost, Offer, Presence, Router, Settled, Usage};
 use crate::event::Nanos;
+use crate::fleet::{FleetConfig, block_tokens};
 
 /// Whether a client says that a turn is its session's last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,6 +44,31 @@ pub struct CoreOptions {
     pub group: GroupOptions,
     /// Whether clients say goodbye.
     pub farewell: Farewell,
+}
+
+impl CoreOptions {
+    /// A core that knows the workers of a fleet, their cache and block size, with this admission; its
+    /// ties are drawn by the fleet's seed. Predictions do not expire: a simulated cache forgets only
+    /// for want of room.
+    #[must_use]
+    pub fn of_fleet(label: &str, fleet: &FleetConfig, admission: AdmissionConfig) -> Self {
+        Self {
+            label: label.to_owned(),
+            config: Config {
+                admission,
+                seed: fleet.seed,
+                ..Config::default()
+            },
+            workers: fleet.workers,
+            capacity_tokens: Some(fleet.engine.capacity_tokens()),
+            group: GroupOptions {
+                block_tokens: block_tokens(&fleet.engine).get(),
+                ttl: None,
+                ..GroupOptions::default()
+            },
+            farewell: Farewell::Said,
+        }
+    }
 }
 
 /// The shipped core.
