@@ -44,10 +44,25 @@ pub use generate::{SessionShape, generate};
 pub use report::{Latency, Regret, Report, Sample, Sessions, Spread, TurnCounts, Work};
 
 use std::num::NonZeroU32;
+use std::ops::ControlFlow;
 
 use warmpath_trace::Workload;
 
+use crate::event::Nanos;
 use crate::router::Router;
+
+/// How far a run is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// The time on its clock.
+    pub now: Nanos,
+    /// Turns that clients have sent.
+    pub arrived: u64,
+}
+
+/// Is shown the progress of a run every few thousand events, and may end it. What it does has no
+/// effect on the figures.
+pub type Watch<'a> = &'a mut dyn FnMut(Progress) -> ControlFlow<()>;
 
 /// Runs a workload through a fleet and reports what became of it.
 ///
@@ -58,8 +73,23 @@ pub fn simulate(
     config: &FleetConfig,
     router: &mut dyn Router,
 ) -> Result<Report, FleetError> {
+    let report = simulate_watched(workload, config, router, &mut |_| ControlFlow::Continue(()))?;
+    // Nobody has ended it.
+    report.ok_or_else(|| FleetError::new("the run was ended"))
+}
+
+/// [`simulate`], seen by somebody who may end it; `None` if so.
+///
+/// # Errors
+/// As [`simulate`].
+pub fn simulate_watched(
+    workload: &Workload,
+    config: &FleetConfig,
+    router: &mut dyn Router,
+    watch: Watch<'_>,
+) -> Result<Option<Report>, FleetError> {
     config.validate()?;
-    run::Fleet::new(workload, config, router)?.run()
+    run::Fleet::new(workload, config, router)?.run(watch)
 }
 
 /// How many sessions a population of this workload would keep alive.

@@ -20,12 +20,16 @@ use super::meter::{Meter, Times};
 use super::report::Report;
 use super::source::{Population, Replay, Source};
 use super::tidings::{News, Tidings};
+use super::{Progress, Watch};
 use crate::event::{End, EngineEvent, EventKind, Nanos};
 use crate::router::{Answer, Offer, Router, Settled, Usage};
 use crate::streak::BlockNews;
 
 /// A run in which so long nothing but outages happened has come to its end.
 const NOTHING_MORE: Nanos = 86_400_000_000_000;
+
+/// Steps between two looks of whoever watches: some milliseconds.
+const STEPS_A_LOOK: u64 = 4_096;
 
 /// A run under way.
 pub(crate) struct Fleet<'a> {
@@ -89,8 +93,8 @@ impl<'a> Fleet<'a> {
         })
     }
 
-    /// Runs to the end of the workload or of the measurement.
-    pub(crate) fn run(mut self) -> Result<Report, FleetError> {
+    /// Runs to the end of the workload or of the measurement; `None` when `watch` ends it earlier.
+    pub(crate) fn run(mut self, watch: Watch<'_>) -> Result<Option<Report>, FleetError> {
         let (cut, population) = match (&self.config.load, &self.source) {
             (Load::Population(population), Source::Population(people)) => {
                 let cut = population.warm_up.saturating_add(population.measure);
@@ -100,6 +104,7 @@ impl<'a> Fleet<'a> {
         };
         let mut is_measuring = self.meter.from == 0;
         let mut alive = 0;
+        let mut steps = 0u64;
         while let Some(next) = self.next_at() {
             if cut.is_some_and(|cut| next >= cut) {
                 break;
@@ -115,6 +120,10 @@ impl<'a> Fleet<'a> {
                 break;
             }
             self.now = self.now.max(next);
+            steps += 1;
+            if steps.is_multiple_of(STEPS_A_LOOK) && watch(self.progress()).is_break() {
+                return Ok(None);
+            }
             self.meter.sample(self.now, &self.engines, &*self.router);
             self.step();
         }
@@ -129,11 +138,19 @@ impl<'a> Fleet<'a> {
             self.meter.unfinished(end, &live.times, is_held);
         }
         let report = self.meter.report(cut, &mut self.engines, &*self.router);
-        Ok(Report {
+        Ok(Some(Report {
             seed: self.config.seed,
             population,
             ..report
-        })
+        }))
+    }
+
+    fn progress(&self) -> Progress {
+        let counts = &self.meter.counts;
+        Progress {
+            now: self.now,
+            arrived: counts.arrived,
+        }
     }
 
     fn next_at(&self) -> Option<Nanos> {
