@@ -11,6 +11,14 @@ export interface EngineHandle {
 export interface SnapshotHandle {
   readonly __snapshotHandle: never
 }
+/** An opaque native workload. */
+export interface WorkloadHandle {
+  readonly __workloadHandle: never
+}
+/** An opaque native run of a fleet. */
+export interface RunHandle {
+  readonly __runHandle: never
+}
 
 /**
  * Which binding artifact the generated loader actually loaded: `'native'` for
@@ -77,8 +85,14 @@ export declare function engineSubmit(handle: EngineHandle, nowMs: number, id: nu
 /** The first token of the answer has come. */
 export declare function firstToken(handle: SchedulerHandle, now: number, reservation: number, out: Float64Array): void
 
+/** Makes a workload from a seed; the shape of its sessions as JSON, everything in it optional. */
+export declare function generateWorkload(shape: string, seed: number): WorkloadHandle
+
 /** The place of a held turn among those of its group, from 1; 0 when it is not held. */
 export declare function holdPosition(handle: SchedulerHandle, reservation: number): number
+
+/** A run that has not begun. */
+export declare function openRun(): RunHandle
 
 /** Opens a scheduler. `wake` is called when another thread has settled a hold of this handle. */
 export declare function openScheduler(options: string, wake: () => void): SchedulerHandle
@@ -92,6 +106,12 @@ export declare function pollScheduler(handle: SchedulerHandle, now: number, out:
  */
 export declare function provokePanic(handle: SchedulerHandle): void
 
+/**
+ * Reads traces as one workload, in the background. Options as JSON: `paths` of files and folders,
+ * `format`, `lenient`, `blockTokens`.
+ */
+export declare function readWorkload(options: string): Promise<WorkloadHandle>
+
 /** A receipt, as JSON; null when it has left the ring or never was. */
 export declare function receipt(handle: SchedulerHandle, id: number): string | null
 
@@ -104,17 +124,29 @@ export declare function rerouteTurn(handle: SchedulerHandle, now: number, reserv
  */
 export declare function restoreSnapshot(handle: SchedulerHandle, now: number, bytes: Uint8Array, exact: number, out: Float64Array): string
 
+/** Writes how far a run is: turns that have arrived, and milliseconds on its clock. */
+export declare function runProgress(run: RunHandle, out: Float64Array): void
+
 /** Sets whether a worker takes turns: 0 up, 1 draining, 2 down, 3 removed for good. */
 export declare function setHealth(handle: SchedulerHandle, now: number, worker: number, health: number, out: Float64Array): void
 
 /** Opens or joins the scheduler of that name in this process; the first caller's options count. */
 export declare function sharedScheduler(name: string, options: string, wake: () => void): SchedulerHandle
 
+/**
+ * Runs a workload through a fleet, in the background; the report as JSON, the same bytes as from
+ * Rust. Rejects with ABORTED when the run was stopped.
+ */
+export declare function simulateFleet(workload: WorkloadHandle, run: RunHandle, scenario: string): Promise<string>
+
 /** The target and the worker that keep a piece of provider state; null when nobody is known to. */
 export declare function stateOwner(handle: SchedulerHandle, tenant: string, stateId: string): Array<number> | null
 
 /** Figures for an operator, as JSON. */
 export declare function status(handle: SchedulerHandle): string
+
+/** Stops a run, under way or yet to begin. Idempotent. */
+export declare function stopRun(run: RunHandle): void
 
 /** Takes a turn in. Returns 0 for go, 1 for hold. */
 export declare function submitTurn(handle: SchedulerHandle, now: number, head: Uint32Array, bytes: Uint8Array, tokens: Uint32Array, hashes: BigUint64Array, out: Float64Array): number
@@ -130,5 +162,38 @@ export declare function topology(handle: SchedulerHandle): string
  */
 export declare function turnHashes(handle: SchedulerHandle, reservation: number, cuts: Uint32Array, key: Uint8Array, out: BigUint64Array): number
 
+/**
+ * Decides recorded decisions again, in the background. Options as JSON: `paths`, `capacityTokens`,
+ * `admission`, `seed`. Returns what was checked and the first difference, as JSON.
+ */
+export declare function verifyDecisions(options: string): Promise<string>
+
+/** The blocks of the prompt of a turn: numbers that are equal where the content is. */
+export declare function workloadBlocks(handle: WorkloadHandle, turn: number): Uint32Array
+
+/**
+ * What caches of all workers together could have given, as JSON: one that never forgets, and one
+ * pooled cache of `cache_tokens`. In the background.
+ */
+export declare function workloadBounds(handle: WorkloadHandle, cacheTokens: number): Promise<string>
+
+/** What is in a workload and what was left out of it, as JSON. O(turns). */
+export declare function workloadSummary(handle: WorkloadHandle): string
+
+/** All turns as JSON columns; what a turn waits for stands before it. O(turns). */
+export declare function workloadTurns(handle: WorkloadHandle): string
+
+/**
+ * Writes recordings of our own as a picture for Perfetto, in the background. Returns the records
+ * seen, as JSON.
+ */
+export declare function writePerfetto(sources: Array<string>, path: string): Promise<string>
+
 /** Writes the next bytes of the snapshot to `out`. Returns how many; 0 when there are no more. */
 export declare function writeSnapshot(handle: SchedulerHandle, writing: SnapshotHandle, now: number, out: Uint8Array): number
+
+/**
+ * Writes a workload as `mooncake` or `agentic-mooncake`, in the background. `extras`: also what only
+ * Warmpath reads, under a key of its own. Returns rows written and rows approximated, as JSON.
+ */
+export declare function writeWorkload(handle: WorkloadHandle, path: string, format: string, extras: boolean): Promise<string>

@@ -22,6 +22,7 @@ const ROOMS: Record<string, readonly string[]> = {
   forward: ['argument', 'identity', 'config'],
   native: ['errors'],
   simulation: ['native'],
+  workload: ['errors', 'native'],
   link: ['clock', 'config', 'dialects', 'errors', 'native'],
   trace: ['clock', 'config', 'dialects', 'errors', 'identity', 'link', 'telemetry'],
   turn: BELOW_A_TURN,
@@ -40,7 +41,9 @@ const ROOMS: Record<string, readonly string[]> = {
   ],
   testing: ['simulation'],
   gateway: ['index'],
-  cli: ['index', 'gateway', 'demo'],
+  cli: ['index', 'gateway', 'demo', 'replay', 'workload'],
+  replay: ['index', 'cli', 'demo', 'workload'],
+  evidence: ['demo', 'gateway', 'replay', 'testing', 'workload'],
   demo: ['index', 'gateway', 'testing', 'cli'],
 }
 

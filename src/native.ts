@@ -4,12 +4,19 @@
  * States the native face of the scheduler in TypeScript and loads the binary. The addon's own
  * declarations are generated; the interface below is what the rest of the library relies on, and
  * this file fails to compile when the two drift apart. What native calls throw is typed by
- * `fromNative` of errors.ts. The face of the engine model is in simulation.ts.
+ * `fromNative` of errors.ts. The face of the engine model is in simulation.ts,
+ * that of workloads and fleets in workload.ts.
  */
-import type { EngineHandle, SchedulerHandle, SnapshotHandle } from '../index.js'
+import type {
+  EngineHandle,
+  RunHandle,
+  SchedulerHandle,
+  SnapshotHandle,
+  WorkloadHandle,
+} from '../index.js'
 import { WarmpathError } from './errors.js'
 
-export type { EngineHandle, SchedulerHandle, SnapshotHandle }
+export type { EngineHandle, RunHandle, SchedulerHandle, SnapshotHandle, WorkloadHandle }
 
 /** Whether a worker takes turns; `removed` is for good. */
 export const Health = { up: 0, draining: 1, down: 2, removed: 3 } as const

@@ -9,8 +9,10 @@
 import { createRequire } from 'node:module'
 import { Command, CommanderError } from 'commander'
 import { WarmpathError } from '../index.js'
+import { convertCommand } from './convert.mjs'
 import { demoCommand } from './demo.mjs'
 import { explainCommand } from './explain.mjs'
+import { replayCommand } from './replay.mjs'
 import { serveCommand } from './serve.mjs'
 import { statusCommand } from './status.mjs'
 
@@ -26,7 +28,15 @@ function program(): Command {
   const root = new Command('warmpath')
     .description('Decides where the next turn of an agent session runs.')
     .version(readVersion())
-  for (const command of [demoCommand(), serveCommand(), statusCommand(), explainCommand()]) {
+  const commands = [
+    demoCommand(),
+    serveCommand(),
+    statusCommand(),
+    explainCommand(),
+    replayCommand(),
+    convertCommand(),
+  ]
+  for (const command of commands) {
     root.addCommand(command.exitOverride())
   }
   return root.exitOverride()

@@ -25,6 +25,18 @@ function table(head: readonly string[], rows: readonly (readonly Cell[])[]): str
   return [head, ...cells].map(line).join('\n')
 }
 
+/** Rows of texts, the first column to the left and the others to the right, `gap` spaces apart. */
+function columns(rows: readonly (readonly string[])[], gap: number): string {
+  const widths = (rows[0] ?? []).map((_, column) =>
+    Math.max(...rows.map((row) => row[column]?.length ?? 0)),
+  )
+  const padded = (cell: string, column: number) => {
+    const width = widths[column] ?? 0
+    return column === 0 ? cell.padEnd(width) : cell.padStart(width)
+  }
+  return rows.map((row) => row.map(padded).join(' '.repeat(gap)).trimEnd()).join('\n')
+}
+
 /** A cell: whole numbers in groups of three, others with three digits behind the point. */
 function text(cell: Cell): string {
   if (cell === undefined) return '-'
@@ -40,4 +52,4 @@ function visible(raw: string): string {
   })
 }
 
-export { type Cell, table, text, visible }
+export { type Cell, columns, table, text, visible }

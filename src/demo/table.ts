@@ -4,25 +4,9 @@
  * Plain text, one line a metric, one column a router, numbers flush right; a star marks the best
  * figure of a line, whoever has it. No colours, so that it can be pasted.
  */
+import { columns } from '../cli/table.js'
 import { completedSessions, errors, METRICS, show, topLevel, winner } from './figures.js'
 import type { RunRecord } from './record.js'
-
-function align(lines: readonly (readonly string[])[]): string {
-  const widths = lines[0]?.map((_, column) =>
-    Math.max(...lines.map((line) => line[column]?.length ?? 0)),
-  )
-  return lines
-    .map((line) =>
-      line
-        .map((cell, column) => {
-          const width = widths?.[column] ?? 0
-          return column === 0 ? cell.padEnd(width) : cell.padStart(width)
-        })
-        .join('   ')
-        .trimEnd(),
-    )
-    .join('\n')
-}
 
 /** The comparison as text, without a newline at its end. */
 function table(runs: readonly RunRecord[]): string {
@@ -38,13 +22,16 @@ function table(runs: readonly RunRecord[]): string {
     label,
     ...runs.map((run) => `${of(run)}  `),
   ]
-  return align([
-    head,
-    ...body,
-    counted('sessions completed', (run) => `${completedSessions(run)}/${topLevel(run).length}`),
-    counted('reservations left', (run) => String(run.reservationsLeft)),
-    counted('failed turns', (run) => String(errors(run))),
-  ])
+  return columns(
+    [
+      head,
+      ...body,
+      counted('sessions completed', (run) => `${completedSessions(run)}/${topLevel(run).length}`),
+      counted('reservations left', (run) => String(run.reservationsLeft)),
+      counted('failed turns', (run) => String(errors(run))),
+    ],
+    3,
+  )
 }
 
 export { table }

@@ -24,6 +24,21 @@ pub(crate) fn invalid(detail: impl Into<String>) -> Error<Code> {
     Error::new(Code::new("INVALID_ARGUMENT"), detail.into())
 }
 
+/// A trace that cannot be read: the file, the place in it, and what is wrong there.
+pub(crate) fn unreadable(error: &warmpath_trace::TraceError) -> Error<Code> {
+    Error::new(Code::new("TRACE"), error.to_string())
+}
+
+/// A file that cannot be written.
+pub(crate) fn unwritable(path: &str, error: &std::io::Error) -> Error<Code> {
+    Error::new(Code::new("CONFIG"), format!("{path}: {error}"))
+}
+
+/// Somebody has stopped it.
+pub(crate) fn aborted(detail: &str) -> Error<Code> {
+    Error::new(Code::new("ABORTED"), detail.to_owned())
+}
+
 /// The scheduler behind the handle takes no turns any more.
 pub(crate) fn closed() -> Error<Code> {
     Error::new(Code::new("CLOSED"), "the scheduler is closed".to_owned())

@@ -6,6 +6,7 @@ mod frame;
 mod handle;
 mod options;
 mod out;
+mod replay;
 mod report;
 mod scheduler;
 mod simulation;

@@ -83,7 +83,7 @@ enum Policy {
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Admission {
+pub(crate) struct Admission {
     #[serde(default)]
     policy: Policy,
     pause_bp: Option<u32>,
@@ -135,7 +135,8 @@ impl Options {
 }
 
 impl Admission {
-    fn config(&self) -> AdmissionConfig {
+    /// The core's own.
+    pub(crate) fn config(&self) -> AdmissionConfig {
         match self.policy {
             Policy::None => AdmissionConfig::None,
             Policy::Thunderagent => {

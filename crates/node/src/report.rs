@@ -122,7 +122,8 @@ fn worker(core: &Scheduler, id: WorkerId, worker: &Worker) -> Value {
     })
 }
 
-fn receipt_value(core: &Scheduler, receipt: &Receipt) -> Value {
+/// A receipt as JSON, with names.
+pub(crate) fn receipt_value(core: &Scheduler, receipt: &Receipt) -> Value {
     let rows: Vec<Value> = receipt
         .candidates
         .iter()

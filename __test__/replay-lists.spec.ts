@@ -1,0 +1,48 @@
+/** Lists and policies of a command line. */
+import test from 'ava'
+import { numbers } from '../src/replay/lists.js'
+import { policies } from '../src/replay/policies.js'
+
+const any = { kind: 'any', least: 0, most: 10 } as const
+const whole = { kind: 'whole', least: 1, most: 100 } as const
+
+test('lists, ranges and both', (t) => {
+  t.deepEqual(numbers('4,8', whole), [4, 8])
+  t.deepEqual(numbers('0.5..3', any), [0.5, 1, 1.5, 2, 2.5, 3])
+  t.deepEqual(numbers('1..2/0.25', any), [1, 1.25, 1.5, 1.75, 2])
+  t.deepEqual(numbers('0.1..0.3/0.1', any), [0.1, 0.2, 0.3])
+  t.deepEqual(numbers('8, 2..4,2', whole), [2, 3, 4, 8])
+  t.deepEqual(numbers('1..2/0.4', any), [1, 1.4, 1.8])
+})
+
+test('what is no list says what is allowed', (t) => {
+  for (const text of [
+    '',
+    'x',
+    '1..',
+    '3..1',
+    '11',
+    '-1',
+    '1..2/0',
+    '0..10/0.0001',
+    '1e1',
+    '1,,2',
+  ]) {
+    t.throws(() => numbers(text, any), { instanceOf: RangeError }, text)
+  }
+  t.throws(() => numbers('1.5', whole), { message: /whole numbers from 1 to 100/ })
+})
+
+test('policies by name, each once, with options', (t) => {
+  t.deepEqual(policies('round-robin,kv,none,thunderagent:intervalMs=1000'), [
+    { label: 'round-robin', policy: 'round-robin' },
+    { label: 'kv', policy: { core: { policy: 'none' } } },
+    {
+      label: 'thunderagent:intervalMs=1000',
+      policy: { core: { policy: 'thunderagent', intervalMs: 1000 } },
+    },
+  ])
+  for (const text of ['', 'KV', 'kv,', 'a:b', '../x']) {
+    t.throws(() => policies(text), { instanceOf: RangeError }, text)
+  }
+})

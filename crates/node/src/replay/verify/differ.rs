@@ -1,0 +1,126 @@
+//! Where do two receipts of one turn differ, and does a receipt follow from its own terms?
+//!
+//! Numbers, times and names of the run are not compared: another run has others. What was decided is,
+//! and every term of every candidate. Costs are compared to twelve digits, since JSON texts of floats
+//! may be read with an error in the last one.
+use serde_json::Value;
+
+use warmpath_core::WorkerId;
+use warmpath_core::receipt::{Candidate, PromptNote, Receipt};
+use warmpath_core::scheduler::recompute;
+
+use super::again::weights;
+
+/// What was decided, as paths into a receipt.
+const DECIDED: [&str; 6] = [
+    "/worker",
+    "/target",
+    "/lock/decided",
+    "/admission/verdict",
+    "/predictedCachedTokens",
+    "/eligible",
+];
+
+/// The terms of a candidate.
+const TERMS: [&str; 7] = [
+    "worker",
+    "overlapTokens",
+    "prefillTokens",
+    "activeTokens",
+    "additionalTokens",
+    "requests",
+    "cost",
+];
+
+/// The first difference in words; `None` if there is none.
+pub(super) fn first(recorded: &Value, now: &Value) -> Option<String> {
+    let of_candidates = || {
+        let (before, after) = (rows(recorded), rows(now));
+        if before.len() != after.len() {
+            return Some("the number of candidates".to_owned());
+        }
+        before.iter().zip(after).find_map(|(before, after)| {
+            let term = TERMS
+                .iter()
+                .find(|term| !is_same(&before[**term], &after[**term]))?;
+            Some(format!(
+                "{term} of {}",
+                before["worker"].as_str().unwrap_or("?")
+            ))
+        })
+    };
+    let is_changed = |path: &&&str| !is_same(&at(recorded, path), &at(now, path));
+    let decided = DECIDED.iter().find(is_changed);
+    decided
+        .map(|path| path[1..].replace('/', "."))
+        .or_else(of_candidates)
+}
+
+fn at(receipt: &Value, path: &str) -> Value {
+    receipt.pointer(path).cloned().unwrap_or_default()
+}
+
+fn rows(receipt: &Value) -> &[Value] {
+    receipt["candidates"].as_array().map_or(&[], Vec::as_slice)
+}
+
+fn is_same(a: &Value, b: &Value) -> bool {
+    match (a.as_f64(), b.as_f64()) {
+        (Some(a), Some(b)) => is_near(a, b),
+        _ => a == b,
+    }
+}
+
+fn is_near(a: f64, b: f64) -> bool {
+    (a - b).abs() <= 1e-12 * a.abs().max(b.abs())
+}
+
+/// Computes a receipt again from its own terms: what differs, and the receipt as it should be.
+pub(super) fn recomputed(receipt: &Value) -> Option<(String, Value)> {
+    let parsed = parse(receipt);
+    let costs = recompute(&parsed);
+    let mut now = receipt.clone();
+    for (index, cost) in costs.iter().enumerate() {
+        now["candidates"][index]["cost"] = (*cost).into();
+    }
+    if let Some(what) = first(receipt, &now) {
+        return Some((what, now));
+    }
+    let is_free = receipt["admission"]["verdict"] == "free";
+    let is_cold = receipt["weights"]["temperature"].as_f64() == Some(0.0);
+    let least = costs.iter().copied().min_by(f64::total_cmp)?;
+    let chosen = rows(receipt).iter().position(|row| row["chosen"] == true);
+    if !(is_free && is_cold) || chosen.is_some_and(|at| is_near(costs[at], least)) {
+        return None;
+    }
+    let best = costs.iter().position(|&cost| cost == least)?;
+    for index in 0..costs.len() {
+        now["candidates"][index]["chosen"] = (index == best).into();
+    }
+    now["worker"] = now["candidates"][best]["worker"].clone();
+    Some(("the worker: another one is cheaper".to_owned(), now))
+}
+
+/// What of a receipt the costs are computed from.
+fn parse(receipt: &Value) -> Receipt {
+    let count = |value: &Value| u32::try_from(value.as_u64().unwrap_or(0)).unwrap_or(u32::MAX);
+    let candidates = rows(receipt).iter().zip(0..).map(|(row, index)| Candidate {
+        worker: WorkerId(index),
+        cost: row["cost"].as_f64().unwrap_or(0.0),
+        overlap_tokens: count(&row["overlapTokens"]),
+        prefill_tokens: row["prefillTokens"].as_u64().unwrap_or(0),
+        active_tokens: row["activeTokens"].as_u64().unwrap_or(0),
+        additional_tokens: count(&row["additionalTokens"]),
+        requests: count(&row["requests"]),
+    });
+    Receipt {
+        candidates: candidates.collect(),
+        weights: weights(receipt),
+        prompt: PromptNote {
+            tokens: count(&receipt["prompt"]["tokens"]),
+            unit_tokens: count(&receipt["prompt"]["unitTokens"]),
+            ..PromptNote::default()
+        },
+        ..Receipt::default()
+    }
+}

@@ -1,0 +1,151 @@
+/**
+ * The options of `warmpath replay`: what can be said, and what it means for a replay.
+ *
+ * Reads nothing but the command line and, for a key, the environment.
+ */
+import { type Command, Option } from 'commander'
+import { WarmpathError } from '../index.js'
+import {
+  type EndpointOptions,
+  type EngineName,
+  type Policy,
+  policies,
+  type ReplayOptions,
+} from '../replay/index.js'
+import type { TraceFormat } from '../workload.js'
+import { address, checked, list, number, object } from './values.mjs'
+
+interface ReplayFlags {
+  compare: Policy[]
+  workers: number[]
+  pressure?: number[]
+  asRecorded?: true
+  seeds: number
+  seed: number
+  engine: EngineName
+  cache?: number
+  block?: number
+  prefill?: 'fcfs' | 'shortest'
+  eviction?: 'lru' | 'lease-end'
+  warmUp: number
+  measure: number
+  patience?: number
+  endpoint?: string[]
+  model: string
+  keyEnv?: string
+  body: Record<string, unknown>
+  loop: EndpointOptions['loop']
+  speed: number
+  concurrency: number
+  verify?: true
+  lenient?: true
+  format?: TraceFormat
+  json?: string
+  html: string
+}
+
+const FORMATS: TraceFormat[] = ['request-trace', 'mooncake', 'weka', 'otel', 'claude-code', 'codex']
+const POLICIES = 'round-robin,least-loaded,kv,thunderagent'
+
+function addFlags(command: Command): Command {
+  addOutput(addEndpoint(addEngine(addComparison(command))))
+  return command
+}
+
+function addComparison(command: Command): Command {
+  const compared = new Option('--compare <policies>', 'policies, with commas between them')
+    .argParser((text) => checked(() => policies(text)))
+    .default(policies(POLICIES), POLICIES)
+  const recorded = new Option('--as-recorded', 'every turn once, when the trace says')
+  return command
+    .addOption(compared)
+    .option('--workers <list>', 'engines of the fleet: 4 or 4,8', list('whole', 1, 1024), [4])
+    .option('--pressure <list>', 'contexts over caches: 0.5..3 or 1,1.5,2', list('any', 0.01, 100))
+    .addOption(recorded.conflicts('pressure'))
+    .option('--seeds <n>', 'runs of each, with different seeds', number('whole', 1, 100), 1)
+    .option('--seed <n>', 'the first seed', number('whole', 0, 2 ** 31), 1)
+    .option('--warm-up <min>', 'before measuring, with a pressure', number('any', 0, 1e5), 10)
+    .option('--measure <min>', 'measured time, with a pressure', number('any', 0.1, 1e5), 30)
+    .option('--patience <s>', 'mean time until a client gives up', number('any', 0.001, 1e6))
+}
+
+function addEngine(command: Command): Command {
+  const engine = new Option('--engine <model>', 'timing model of the engines')
+  const prefill = new Option('--prefill <order>', 'whose prompt comes first (h100-class)')
+  const eviction = new Option('--eviction <order>', 'whose cache goes first (h100-class)')
+  return command
+    .addOption(engine.choices(['dynamo-poly', 'h100-class']).default('dynamo-poly'))
+    .option('--cache <tokens>', 'cache of one engine', number('whole', 1, 2 ** 40))
+    .option('--block <tokens>', 'block size of engine and index', number('whole', 1, 65_536))
+    .addOption(prefill.choices(['fcfs', 'shortest']))
+    .addOption(eviction.choices(['lru', 'lease-end']))
+}
+
+function addEndpoint(command: Command): Command {
+  const loop = new Option('--loop <kind>', 'when turns come, over HTTP')
+  return command
+    .option('--endpoint <url>', 'send the turns there instead; may be repeated', (text, before) => [
+      ...((before as string[] | undefined) ?? []),
+      address(text),
+    ])
+    .option('--model <name>', 'model to ask for', 'default')
+    .option('--key-env <name>', 'environment variable that holds the key')
+    .option('--body <json>', 'members for every body, such as {"ignore_eos":true}', object, {})
+    .addOption(loop.choices(['trace', 'closed', 'open']).default('trace'))
+    .option('--speed <x>', 'how much faster pauses pass', number('any', 0.001, 1e6), 1)
+    .option('--concurrency <n>', 'requests under way at most', number('whole', 1, 65_536), 256)
+}
+
+function addOutput(command: Command): Command {
+  return command
+    .option('--verify', 'decide every recorded decision again; receipts must be in the trace')
+    .addOption(new Option('--format <name>', 'format of all traces').choices(FORMATS))
+    .option('--lenient', 'leave faulty records out and count them')
+    .option('--json <file>', 'write the figures as JSON rows')
+    .option('--html <file>', 'where the page goes', 'replay-results/report.html')
+}
+
+function fleetOptions(flags: ReplayFlags): ReplayOptions {
+  const { pressure, cache, block, prefill, eviction, patience } = flags
+  return {
+    policies: flags.compare,
+    workers: flags.workers,
+    asRecorded: flags.asRecorded ?? false,
+    seeds: flags.seeds,
+    seed: flags.seed,
+    engine: flags.engine,
+    warmUpMs: flags.warmUp * 60_000,
+    measureMs: flags.measure * 60_000,
+    ...(pressure !== undefined && { pressures: pressure }),
+    ...(cache !== undefined && { cacheTokens: cache }),
+    ...(block !== undefined && { blockTokens: block }),
+    ...(prefill !== undefined && { prefill }),
+    ...(eviction !== undefined && { eviction }),
+    ...(patience !== undefined && { patienceMs: patience * 1000 }),
+  }
+}
+
+/** Throws CONFIG when the key is not where it was said to be. */
+function endpointOptions(flags: ReplayFlags, urls: readonly string[]): EndpointOptions {
+  const { model, body, loop, speed, concurrency, patience } = flags
+  return {
+    urls,
+    model,
+    headers: authorization(flags.keyEnv),
+    body,
+    loop,
+    speed,
+    concurrency,
+    seed: flags.seed,
+    ...(patience !== undefined && { patienceMs: patience * 1000 }),
+  }
+}
+
+function authorization(name: string | undefined): Record<string, string> {
+  if (name === undefined) return {}
+  const key = process.env[name]
+  if (key !== undefined && key !== '') return { authorization: `Bearer ${key}` }
+  throw new WarmpathError('WARMPATH_CONFIG', `the environment has no ${name}`)
+}
+
+export { addFlags, endpointOptions, FORMATS, fleetOptions, type ReplayFlags }

@@ -1,0 +1,130 @@
+/**
+ * `warmpath replay`: what would other policies have done to this traffic?
+ *
+ * Reads traces, lets their sessions run through modelled fleets under each policy, or sends them to
+ * real endpoints, and says what came of it: tables on standard output, a page with charts, rows of JSON
+ * when asked for. Progress goes to standard error.
+ */
+import { mkdir, writeFile } from 'node:fs/promises'
+import { dirname } from 'node:path'
+import { Command } from 'commander'
+import { WarmpathError } from '../index.js'
+import {
+  type Comparison,
+  compare,
+  compareEndpoints,
+  Progress,
+  page,
+  rows,
+  tables,
+} from '../replay/index.js'
+import { Workload, type WorkloadSummary } from '../workload.js'
+import { addFlags, endpointOptions, fleetOptions, type ReplayFlags } from './replay-flags.mjs'
+import { verify } from './verify.mjs'
+
+const NOTES = `
+Traces are files and folders: our own recordings, Mooncake and agentic Mooncake rows, recorded coding
+sessions, OpenTelemetry spans, and what Claude Code (~/.claude/projects) and Codex (~/.codex/sessions)
+keep; gzip or not. Content is hashed while it is read and not kept.
+
+Policies: round-robin, least-loaded, kv (the cheapest worker by cache and load, nothing held; also
+called none), and the admission policies of the scheduler, such as thunderagent; options behind a
+colon: NAME:OPTION=VALUE.
+
+With --pressure a constant number of sessions of the trace is kept alive, so that their contexts fill
+the caches so many times. With --as-recorded every turn comes once, when the trace says. Without either
+traces of sessions are run at 0.5, 1, 1.5 and 2, and traces of single requests as recorded.
+
+With --endpoint the turns go over HTTP to POST /v1/chat/completions, with text made up so that what
+shared a prefix shares it again. With --verify nothing is compared: recorded decisions are made again.
+
+Exit codes: 0 done, 1 a trace that cannot be read or a run that failed, 2 wrong usage.`
+
+function replayCommand(): Command {
+  const command = new Command('replay')
+    .description('run recorded traffic through modelled fleets, or real ones, and compare policies')
+    .argument('<trace...>', 'files or folders')
+  return addFlags(command).addHelpText('after', NOTES).action(replay)
+}
+
+async function replay(traces: string[], flags: ReplayFlags, command: Command): Promise<void> {
+  if (flags.verify) return verify(traces, flags, (name) => isGiven(command, name))
+  const progress = new Progress(process.stderr)
+  const stop = new AbortController()
+  const onSignal = () => stop.abort()
+  process.once('SIGINT', onSignal)
+  try {
+    const workload = await read(traces, flags, progress)
+    const { endpoint } = flags
+    const comparison =
+      endpoint === undefined
+        ? await compare(workload, fleetOptions(flags), progress, stop.signal)
+        : await compareEndpoints(workload, endpointOptions(flags, endpoint), progress, stop.signal)
+    progress.stop()
+    await show(comparison, flags)
+  } finally {
+    progress.stop()
+    process.off('SIGINT', onSignal)
+  }
+}
+
+/** Whether the caller named the option. */
+function isGiven(command: Command, name: string): boolean {
+  return command.getOptionValueSource(name) === 'cli'
+}
+
+async function read(
+  paths: string[],
+  { lenient, format, block }: ReplayFlags,
+  progress: Progress,
+): Promise<Workload> {
+  progress.announce(`reading ${paths.join(', ')}`)
+  const workload = await Workload.read({
+    paths,
+    lenient: lenient ?? false,
+    ...(format !== undefined && { format }),
+    ...(block !== undefined && { blockTokens: block }),
+  })
+  progress.announce(describe(workload.summary()))
+  return workload
+}
+
+function describe({ turns, sessions, skipped, ignored }: WorkloadSummary): string {
+  const left = Object.entries(skipped).map(([kind, count]) => `${count} ${kind}`)
+  const notes = [
+    ...(left.length > 0 ? [`records left out: ${left.join(', ')}`] : []),
+    ...(ignored > 0 ? [`files that are no trace: ${ignored}`] : []),
+  ]
+  return [`${turns} turns of ${sessions} sessions`, ...notes].join('; ')
+}
+
+async function show(comparison: Comparison, flags: ReplayFlags): Promise<void> {
+  const parts = [describe(comparison.summary), tables(comparison), ...failed(comparison)]
+  process.stdout.write(`${parts.join('\n\n')}\n\n`)
+  await write(flags.html, page(comparison, `warmpath ${process.argv.slice(2).join(' ')}`))
+  process.stdout.write(`page: ${flags.html}\n`)
+  if (flags.json === undefined) return
+  await write(flags.json, `${JSON.stringify({ rows: rows(comparison) }, null, 2)}\n`)
+  process.stdout.write(`rows: ${flags.json}\n`)
+}
+
+/** What went wrong over HTTP, a line an endpoint. */
+function failed({ failures }: Comparison): string[] {
+  const lines = [...(failures ?? [])].map(([label, found]) => {
+    const kinds = found.map(([what, count]) => `${count} ${what}`)
+    return `${label}: ${kinds.length === 0 ? 'no turn failed' : `failed: ${kinds.join(', ')}`}`
+  })
+  return lines.length === 0 ? [] : [lines.join('\n')]
+}
+
+async function write(file: string, content: string): Promise<void> {
+  try {
+    await mkdir(dirname(file), { recursive: true })
+    await writeFile(file, content)
+  } catch (error) {
+    const code = (error as NodeJS.ErrnoException).code ?? 'an error'
+    throw new WarmpathError('WARMPATH_CONFIG', `cannot write ${file} (${code})`)
+  }
+}
+
+export { replayCommand }

@@ -1,0 +1,75 @@
+/**
+ * `warmpath replay --verify`: does a recording decide the same again?
+ *
+ * Says how many decisions came out as recorded. At the first that does not it stops and shows both
+ * receipts side by side; the exit code is then 1.
+ */
+import type { Receipt } from '../index.js'
+import { type Verified, verifyDecisions } from '../workload.js'
+import { renderReceipt } from './render.js'
+import type { ReplayFlags } from './replay-flags.mjs'
+import { visible } from './table.js'
+
+const GAP = '   |   '
+
+/** `given`: whether the caller named an option, or it stands for a default. */
+async function verify(
+  paths: readonly string[],
+  { compare, cache, seed }: ReplayFlags,
+  given: (option: string) => boolean,
+): Promise<void> {
+  const policy = given('compare') ? compare[0]?.policy : undefined
+  const admission = typeof policy === 'object' ? { admission: policy.core } : {}
+  const verified = await verifyDecisions({
+    paths,
+    ...admission,
+    ...(cache !== undefined && { capacityTokens: cache }),
+    ...(given('seed') && { seed }),
+  })
+  process.stdout.write(`${render(verified)}\n`)
+  if (verified.difference !== null) process.exitCode = 1
+}
+
+function render(verified: Verified): string {
+  const { decisions, of, withoutReceipt, checked, difference } = verified
+  const notes = [
+    ...(withoutReceipt > 0
+      ? [`${withoutReceipt} records without a whole receipt passed over`]
+      : []),
+    ...(checked === 'receipts'
+      ? [
+          'prompts came as text, whose blocks are not in a trace: each receipt was checked by itself',
+        ]
+      : []),
+  ]
+  if (difference === null)
+    return [`${decisions} decisions made again, all as recorded`, ...notes].join('\n')
+  const { request, session, what, recorded, now } = difference
+  const where = `decision ${decisions} of ${of}, request ${visible(request)}, session ${visible(session ?? '-')}`
+  return [`${where}: ${what} differs`, ...notes, '', sideBySide(recorded, now)].join('\n')
+}
+
+/** Two receipts, line by line, lines that differ marked. */
+function sideBySide(recorded: unknown, now: unknown): string {
+  const [left, right] = [lines(recorded, 'as recorded'), lines(now, 'as decided now')]
+  const width = Math.max(...left.map((line) => line.length))
+  const rows = Array.from({ length: Math.max(left.length, right.length) }, (_, index) => {
+    const [before, after] = [left[index] ?? '', right[index] ?? '']
+    const mark = index > 0 && before !== after ? '!' : ' '
+    return `${mark} ${before.padEnd(width)}${GAP}${after}`.trimEnd()
+  })
+  return rows.join('\n')
+}
+
+function lines(receipt: unknown, title: string): string[] {
+  const text = receipt === null ? '-' : renderReceipt(receipt as Receipt)
+  return [title, ...text.trimEnd().split('\n').flatMap(wrapped)]
+}
+
+/** Long lines in parts, so that both sides fit a wide terminal. */
+function wrapped(line: string): string[] {
+  if (line === '') return ['']
+  return line.match(/.{1,90}(?:\s|$)|.{1,90}/g)?.map((part) => part.trimEnd()) ?? [line]
+}
+
+export { verify }

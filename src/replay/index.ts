@@ -1,0 +1,12 @@
+/** A replay as its command sees it: a comparison, and the ways to show one. */
+export { compareEndpoints } from './endpoint/index.js'
+export type { EndpointOptions } from './endpoint/options.js'
+export { numbers } from './lists.js'
+export { page } from './page/page.js'
+export type { EngineName, ReplayOptions } from './plan.js'
+export { type Policy, policies } from './policies.js'
+export { Progress, type Screen } from './progress.js'
+export type { Report } from './report.js'
+export { rows } from './rows.js'
+export { type Comparison, compare, type Watcher } from './run.js'
+export { tables } from './table.js'

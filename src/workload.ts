@@ -1,0 +1,272 @@
+/**
+ * The typed face of native workloads and simulated fleets.
+ *
+ * A workload is what traces say was asked of a fleet; a run lets such turns arrive at a modelled
+ * fleet behind a policy. Reading, running and writing happen away from the event loop and reject with
+ * a WarmpathError: `WARMPATH_TRACE` names file and line. Reports are the very bytes that the simulator
+ * writes: the same workload and scenario give the same text on any machine.
+ */
+import { fromNative } from './errors.js'
+import { addon, type WorkloadHandle } from './native.js'
+
+type TraceFormat = 'request-trace' | 'mooncake' | 'weka' | 'otel' | 'claude-code' | 'codex'
+
+interface TraceSources {
+  /** Files, and folders whose JSON files are read. */
+  paths: readonly string[]
+  /** Of all files. Default: each is looked at. */
+  format?: TraceFormat
+  /** Leaves faulty records out and counts them, instead of failing at the first. */
+  lenient?: boolean
+  /** Tokens of a block where the format does not say. */
+  blockTokens?: number
+}
+
+/** What generated sessions look like; what is left out is an agent with some 10,000 tokens. */
+interface SessionShape {
+  sessions?: number
+  /** Mean turns of a session. */
+  turns?: number
+  blockTokens?: number
+  systemPrompts?: number
+  systemTokens?: number
+  /** Median tokens that a turn adds to the prompt, and of an answer. */
+  addedTokens?: number
+  outputTokens?: number
+  /** Mean time between the starts of two sessions; median time of a tool and of a person. */
+  arrivalsMs?: number
+  toolMs?: number
+  personMs?: number
+  /** Share of turns that a person follows. */
+  personShare?: number
+}
+
+/** What is in a workload, and what was left out of it. */
+interface WorkloadSummary {
+  files: readonly { path: string; format: TraceFormat }[]
+  /** Files of folders that are no trace. */
+  ignored: number
+  /** Records left out, by what was wrong with them. */
+  skipped: Readonly<Record<string, number>>
+  blockTokens: number
+  sessions: number
+  /** Of these, spawned by another one. */
+  subSessions: number
+  turns: number
+  promptTokens: number
+  outputTokens: number
+  largestPromptTokens: number
+  /** Turns with a time of their own, and the latest of these times. */
+  openTurns: number
+  lastArrivalMs: number
+}
+
+/** Reuse that caches could have given; tokens. */
+interface Bounds {
+  prompt_tokens: number
+  /** In a cache that never forgets. */
+  infinite_tokens: number
+  /** In one pooled cache. */
+  pooled_tokens: number
+}
+
+/** Which policy, in front of which fleet, under which load. */
+interface Scenario {
+  /** What the report calls the policy. */
+  label: string
+  /** `core`: the options of a scheduler's admission. */
+  policy: 'round-robin' | 'least-loaded' | { core: { policy: string; [option: string]: unknown } }
+  workers: number
+  engine: 'dynamo-poly' | 'h100-class'
+  /** Of one worker. Default: the engine model's. */
+  cacheTokens?: number
+  /** Default: the workload's. */
+  blockTokens?: number
+  /** `h100-class` only. */
+  prefill?: 'fcfs' | 'shortest'
+  eviction?: 'lru' | 'lease-end'
+  /** A closed population of sessions; without it every turn comes once, when the trace says. */
+  population?: {
+    pressure: number
+    turns?: number
+    leastTurns?: number
+    longestGapMs?: number
+    warmUpMs?: number
+    measureMs?: number
+  }
+  /** The policy hears what engines store and remove, late and with loss (0 to 1). */
+  events?: { lagMs: number; loss: number }
+  /** Workers die, on average so often, and come back. */
+  outages?: { everyMs: number; downMs: number }
+  /** Mean time until a client without a token gives up. */
+  patienceMs?: number
+  seed: number
+}
+
+/** Turns in columns: entry i of each is of turn i. What a turn waits for stands before it. */
+interface WorkloadTurns {
+  sessions: readonly string[]
+  /** Of each session; -1 for none. */
+  parents: readonly number[]
+  session: readonly number[]
+  inputTokens: readonly number[]
+  outputTokens: readonly number[]
+  next: readonly ('tool' | 'person' | 'unknown' | 'end')[]
+  /** Since the replay began; null where the turn waits for others. */
+  atMs: readonly (number | null)[]
+  waits: readonly (readonly { turn: number; moment: 'start' | 'end'; delayMs: number }[])[]
+}
+
+interface RunOptions {
+  signal?: AbortSignal
+  /** Told a few times a second how far the run is. */
+  onProgress?: (progress: RunProgress) => void
+}
+
+interface RunProgress {
+  /** Turns that have arrived. */
+  arrived: number
+  /** On the run's clock. */
+  nowMs: number
+}
+
+/** Rows written, and those of them whose start the format could not say. */
+interface Written {
+  rows: number
+  approximated: number
+}
+
+const LOOK_MS = 200
+
+/** What was asked of a fleet. Immutable; any number of runs may use it at once. */
+class Workload {
+  readonly #handle: WorkloadHandle
+
+  private constructor(handle: WorkloadHandle) {
+    this.#handle = handle
+  }
+
+  /** Rejects with `WARMPATH_TRACE` for what cannot be read. */
+  static async read(sources: TraceSources): Promise<Workload> {
+    return new Workload(await typed(() => addon.readWorkload(JSON.stringify(sources))))
+  }
+
+  /** The same shape and seed give the same workload. */
+  static generate(shape: SessionShape, seed: number): Workload {
+    return new Workload(addon.generateWorkload(JSON.stringify(shape), seed))
+  }
+
+  summary(): WorkloadSummary {
+    return JSON.parse(addon.workloadSummary(this.#handle)) as WorkloadSummary
+  }
+
+  turns(): WorkloadTurns {
+    return JSON.parse(addon.workloadTurns(this.#handle)) as WorkloadTurns
+  }
+
+  /** One number a block of the prompt, equal where the content is. */
+  blocks(turn: number): Uint32Array {
+    return addon.workloadBlocks(this.#handle, turn)
+  }
+
+  /** @param cacheTokens of the pooled cache */
+  async bounds(cacheTokens: number): Promise<Bounds> {
+    const text = await typed(() => addon.workloadBounds(this.#handle, cacheTokens))
+    return JSON.parse(text) as Bounds
+  }
+
+  /** The report's JSON. Rejects with `WARMPATH_ABORTED` when `signal` ends it. */
+  async simulate(scenario: Scenario, { signal, onProgress }: RunOptions = {}): Promise<string> {
+    const run = addon.openRun()
+    const stop = () => addon.stopRun(run)
+    if (signal?.aborted) stop()
+    signal?.addEventListener('abort', stop, { once: true })
+    const out = new Float64Array(2)
+    const look = () => {
+      addon.runProgress(run, out)
+      onProgress?.({ arrived: out[0] ?? 0, nowMs: out[1] ?? 0 })
+    }
+    const timer = onProgress && setInterval(look, LOOK_MS).unref()
+    try {
+      return await typed(() => addon.simulateFleet(this.#handle, run, JSON.stringify(scenario)))
+    } finally {
+      clearInterval(timer)
+      signal?.removeEventListener('abort', stop)
+    }
+  }
+
+  /** @param extras whether rows also hold what only Warmpath reads */
+  async write(
+    path: string,
+    format: 'mooncake' | 'agentic-mooncake',
+    extras: boolean,
+  ): Promise<Written> {
+    const text = await typed(() => addon.writeWorkload(this.#handle, path, format, extras))
+    return JSON.parse(text) as Written
+  }
+}
+
+/** Our own traces as a picture for Perfetto. */
+async function writePerfetto(sources: readonly string[], path: string): Promise<Written> {
+  return JSON.parse(await typed(() => addon.writePerfetto([...sources], path))) as Written
+}
+
+interface VerifyOptions {
+  /** Our own traces, with whole receipts. */
+  paths: readonly string[]
+  /** Of each worker, as the scheduler was told. */
+  capacityTokens?: number
+  /** The options of the scheduler's admission. */
+  admission?: { policy: string; [option: string]: unknown }
+  seed?: number
+}
+
+/** What came of deciding again. */
+interface Verified {
+  /** Decisions checked, up to the first difference, of so many with a receipt. */
+  decisions: number
+  of: number
+  /** Records that have none. */
+  withoutReceipt: number
+  /** `receipts`: the trace does not have the blocks, so each receipt was checked by itself. */
+  checked: 'decisions' | 'receipts'
+  difference: {
+    request: string
+    session: string | null
+    what: string
+    recorded: unknown
+    now: unknown
+  } | null
+}
+
+/** Decides the decisions of a recording again, up to the first that comes out otherwise. */
+async function verifyDecisions(options: VerifyOptions): Promise<Verified> {
+  const text = await typed(() => addon.verifyDecisions(JSON.stringify(options)))
+  return JSON.parse(text) as Verified
+}
+
+async function typed<T>(call: () => Promise<T>): Promise<T> {
+  try {
+    return await call()
+  } catch (error) {
+    throw fromNative(error)
+  }
+}
+
+export {
+  type Bounds,
+  type RunOptions,
+  type RunProgress,
+  type Scenario,
+  type SessionShape,
+  type TraceFormat,
+  type TraceSources,
+  type Verified,
+  type VerifyOptions,
+  verifyDecisions,
+  Workload,
+  type WorkloadSummary,
+  type WorkloadTurns,
+  type Written,
+  writePerfetto,
+}
