@@ -108,7 +108,7 @@ export declare function provokePanic(handle: SchedulerHandle): void
 
 /**
  * Reads traces as one workload, in the background. Options as JSON: `paths` of files and folders,
- * `format`, `lenient`, `blockTokens`.
+ * `format`, `lenient`, `blockTokens`, `select`.
  */
 export declare function readWorkload(options: string): Promise<WorkloadHandle>
 

@@ -20,6 +20,8 @@ interface TraceSources {
   lenient?: boolean
   /** Tokens of a block where the format does not say. */
   blockTokens?: number
+  /** Only a part: the first turns of each session, sessions whose contexts fit, the smallest ones. */
+  select?: { firstTurns?: number; largestContext?: number; smallest?: number }
 }
 
 /** What generated sessions look like; what is left out is an agent with some 10,000 tokens. */
@@ -80,6 +82,8 @@ interface Scenario {
   engine: 'dynamo-poly' | 'h100-class'
   /** Of one worker. Default: the engine model's. */
   cacheTokens?: number
+  /** Of a host tier behind each engine's cache. Default: there is none. */
+  hostTokens?: number
   /** Default: the workload's. */
   blockTokens?: number
   /** `h100-class` only. */
@@ -88,6 +92,8 @@ interface Scenario {
   /** A closed population of sessions; without it every turn comes once, when the trace says. */
   population?: {
     pressure: number
+    /** So many sessions, whatever the pressure is. */
+    sessions?: number
     turns?: number
     leastTurns?: number
     longestGapMs?: number

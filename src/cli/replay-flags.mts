@@ -25,6 +25,7 @@ interface ReplayFlags {
   engine: EngineName
   cache?: number
   block?: number
+  host?: number
   prefill?: 'fcfs' | 'shortest'
   eviction?: 'lru' | 'lease-end'
   warmUp: number
@@ -76,6 +77,11 @@ function addEngine(command: Command): Command {
   return command
     .addOption(engine.choices(['dynamo-poly', 'h100-class']).default('dynamo-poly'))
     .option('--cache <tokens>', 'cache of one engine', number('whole', 1, 2 ** 40))
+    .option(
+      '--host <tokens>',
+      'host tier behind the cache of each engine',
+      number('whole', 1, 2 ** 40),
+    )
     .option('--block <tokens>', 'block size of engine and index', number('whole', 1, 65_536))
     .addOption(prefill.choices(['fcfs', 'shortest']))
     .addOption(eviction.choices(['lru', 'lease-end']))
@@ -106,7 +112,7 @@ function addOutput(command: Command): Command {
 }
 
 function fleetOptions(flags: ReplayFlags): ReplayOptions {
-  const { pressure, cache, block, prefill, eviction, patience } = flags
+  const { pressure, cache, block, host, prefill, eviction, patience } = flags
   return {
     policies: flags.compare,
     workers: flags.workers,
@@ -119,6 +125,7 @@ function fleetOptions(flags: ReplayFlags): ReplayOptions {
     ...(pressure !== undefined && { pressures: pressure }),
     ...(cache !== undefined && { cacheTokens: cache }),
     ...(block !== undefined && { blockTokens: block }),
+    ...(host !== undefined && { hostTokens: host }),
     ...(prefill !== undefined && { prefill }),
     ...(eviction !== undefined && { eviction }),
     ...(patience !== undefined && { patienceMs: patience * 1000 }),

@@ -24,6 +24,7 @@ interface ReplayOptions {
   /** Tokens of one worker; default: the engine's. */
   cacheTokens?: number
   blockTokens?: number
+  hostTokens?: number
   prefill?: 'fcfs' | 'shortest'
   eviction?: 'lru' | 'lease-end'
   warmUpMs: number
@@ -98,6 +99,7 @@ function scenario(
     seed,
     ...(pressure !== undefined && { population: { pressure, warmUpMs, measureMs } }),
     ...given('blockTokens', options.blockTokens),
+    ...given('hostTokens', options.hostTokens),
     ...given('prefill', options.prefill),
     ...given('eviction', options.eviction),
     ...given('patienceMs', options.patienceMs),

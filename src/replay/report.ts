@@ -52,6 +52,8 @@ interface Report {
     turns_per_minute: number
     prompt_tokens: number
     cached_tokens: number
+    /** Of these, from a host tier. */
+    loaded_tokens: number
     hit_rate: number | null
     prompt_tokens_computed: number
     preemptions: number

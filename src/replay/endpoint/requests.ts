@@ -69,8 +69,10 @@ class Requests {
     const { session, sessions, parents, next } = this.#turns
     const index = session[turn] ?? 0
     const parent = sessions[parents[index] ?? -1]
-    const isTool = next[turn] === 'tool'
-    const text = (this.#turns.outputTokens[turn] ?? 1) - END_TOKENS - (isTool ? CALL_TOKENS : 0)
+    const room = (this.#turns.outputTokens[turn] ?? 1) - END_TOKENS
+    // An answer that is too short for a call has none.
+    const isTool = next[turn] === 'tool' && room >= CALL_TOKENS
+    const text = room - (isTool ? CALL_TOKENS : 0)
     return {
       'x-dynamo-session-id': plain(sessions[index] ?? ''),
       ...(parent !== undefined && { 'x-dynamo-parent-session-id': plain(parent) }),

@@ -38,6 +38,7 @@ function report(label: string, turns: WorkloadTurns, outcomes: readonly TurnOutc
       turns_per_minute: 60 * perSecond(answered.length),
       prompt_tokens: prompt,
       cached_tokens: cached,
+      loaded_tokens: 0,
       hit_rate: prompt > 0 ? cached / prompt : null,
       prompt_tokens_computed: prompt - cached,
       preemptions: 0,

@@ -29,7 +29,9 @@ function page(comparison: Comparison, command: string): string {
   const frame = frameOf(comparison)
   const tables = data(comparison)
   const [hard] = hardest(comparison)
-  const found = sections(frame, tables, hard === undefined ? '' : caption(hard))
+  const found = sections(frame, tables, hard === undefined ? '' : caption(hard)).filter(
+    ({ charts }) => charts.length > 0,
+  )
   const charts = found.flatMap((section) => section.charts)
   const ids = new Map(charts.map((chart, index) => [chart, `chart-${index}`]))
   const specs = charts.map(({ spec }, index) => ({ id: `chart-${index}`, spec }))

@@ -7,12 +7,9 @@ use std::num::NonZeroU32;
 use napi::bindgen_prelude::Result;
 use serde::Deserialize;
 
-use warmpath_core::scheduler::{Config, GroupOptions};
-use warmpath_sim::fleet::{
-    EngineModel, Feed, FleetConfig, Load, Outages, PopulationConfig, block_tokens,
-};
-use warmpath_sim::router::{CoreOptions, CoreRouter, Farewell, LeastLoaded, RoundRobin, Router};
-use warmpath_sim::{EngineConfig, Eviction, ExtentConfig, Nanos, PrefillOrder};
+use warmpath_sim::fleet::{EngineModel, Feed, FleetConfig, Load, Outages, PopulationConfig};
+use warmpath_sim::router::{CoreOptions, CoreRouter, LeastLoaded, RoundRobin, Router};
+use warmpath_sim::{EngineConfig, Eviction, ExtentConfig, HostTier, Nanos, PrefillOrder};
 
 use crate::error::{Code, invalid, refused};
 use crate::options::Admission;
@@ -26,6 +23,8 @@ pub(super) struct Scenario {
     workers: u32,
     engine: EngineName,
     cache_tokens: Option<u64>,
+    /// Of a host tier behind each engine's cache.
+    host_tokens: Option<u64>,
     block_tokens: Option<NonZeroU32>,
     prefill: Option<Prefill>,
     eviction: Option<Evict>,
@@ -72,6 +71,7 @@ enum Evict {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct People {
     pressure: f64,
+    sessions: Option<u32>,
     turns: Option<u32>,
     least_turns: Option<u32>,
     longest_gap_ms: Option<f64>,
@@ -123,6 +123,10 @@ impl Scenario {
     }
 
     fn engine(&self, block: NonZeroU32) -> Result<EngineModel, Code> {
+        let host = self.host_tokens.map(|capacity_tokens| HostTier {
+            capacity_tokens,
+            ..HostTier::default()
+        });
         match self.engine {
             EngineName::DynamoPoly => {
                 let default = EngineConfig::default();
@@ -132,6 +136,7 @@ impl Scenario {
                     block_size: block.get(),
                     num_gpu_blocks: u32::try_from(blocks)
                         .map_err(|_| invalid("cacheTokens has too many blocks"))?,
+                    host,
                     ..default
                 }))
             }
@@ -140,6 +145,7 @@ impl Scenario {
                 Ok(EngineModel::H100Class(ExtentConfig {
                     capacity_tokens: self.cache_tokens.unwrap_or(default.capacity_tokens),
                     block_tokens: block.get(),
+                    host,
                     prefill: match self.prefill {
                         Some(Prefill::Shortest) => PrefillOrder::Shortest,
                         Some(Prefill::Fcfs) | None => default.prefill,
@@ -161,21 +167,7 @@ impl Scenario {
             Policy::LeastLoaded => return Ok(Box::new(LeastLoaded::new(fleet.workers))),
             Policy::Core(admission) => admission.config(),
         };
-        let options = CoreOptions {
-            label: self.label.clone(),
-            config: Config {
-                admission,
-                seed: fleet.seed,
-                ..Config::default()
-            },
-            workers: fleet.workers,
-            capacity_tokens: Some(fleet.engine.capacity_tokens()),
-            group: GroupOptions {
-                block_tokens: block_tokens(&fleet.engine).get(),
-                ..GroupOptions::default()
-            },
-            farewell: Farewell::Said,
-        };
+        let options = CoreOptions::of_fleet(&self.label, fleet, admission);
         let router = CoreRouter::new(options).map_err(|error| refused(&error))?;
         Ok(Box::new(router))
     }
@@ -196,6 +188,7 @@ impl People {
         let time = |ms: Option<f64>, or: Nanos| ms.map_or(Ok(or), nanos);
         Ok(PopulationConfig {
             pressure: self.pressure,
+            sessions: self.sessions,
             turns: self.turns.unwrap_or(default.turns),
             least_turns: self.least_turns.unwrap_or(default.least_turns),
             too_large: default.too_large,

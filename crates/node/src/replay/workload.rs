@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use warmpath_sim::fleet::{bounds, generate};
-use warmpath_trace::{Format, Leniency, Loaded, Options, Report, Start, Workload, read};
+use warmpath_trace::{Format, Leniency, Loaded, Options, Report, Selection, Start, Workload, read};
 
 use super::background::{Background, background};
 use super::shape::Shape;
@@ -27,6 +27,28 @@ struct Sources {
     #[serde(default)]
     lenient: bool,
     block_tokens: Option<NonZeroU32>,
+    #[serde(default)]
+    select: Wanted,
+}
+
+/// Which part of it is wanted; all of it unless said.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Wanted {
+    first_turns: Option<u32>,
+    largest_context: Option<u32>,
+    smallest: Option<u32>,
+}
+
+impl Wanted {
+    fn selection(&self) -> Selection {
+        Selection {
+            first_turns: self.first_turns,
+            largest_context: self.largest_context,
+            smallest: self.smallest,
+            ..Selection::default()
+        }
+    }
 }
 
 impl Sources {
@@ -47,7 +69,7 @@ impl Sources {
 }
 
 /// Reads traces as one workload, in the background. Options as JSON: `paths` of files and folders,
-/// `format`, `lenient`, `blockTokens`.
+/// `format`, `lenient`, `blockTokens`, `select`.
 #[napi(ts_return_type = "Promise<WorkloadHandle>")]
 pub fn read_workload(options: String) -> Result<AsyncTask<Background<Handle>>, Code> {
     guard(|| {
@@ -55,7 +77,11 @@ pub fn read_workload(options: String) -> Result<AsyncTask<Background<Handle>>, C
             serde_json::from_str(&options).map_err(|e| invalid(format!("traces: {e}")))?;
         let options = sources.options()?;
         Ok(background(move || {
-            let loaded = read(&sources.paths, &options).map_err(|error| unreadable(&error))?;
+            let mut loaded = read(&sources.paths, &options).map_err(|error| unreadable(&error))?;
+            let selection = sources.select.selection();
+            if selection != Selection::default() {
+                loaded.workload = loaded.workload.select(&selection);
+            }
             Ok(External::new(Arc::new(loaded)))
         }))
     })

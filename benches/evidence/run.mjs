@@ -1,0 +1,89 @@
+/**
+ * `npm run evidence [-- --only SECTION] [--json FILE] [--docs]`: computes what the project claims.
+ *
+ * A section is a file in sections/ that exports one object: what it is called, and how its claims are
+ * measured. A claim that does not hold stays in the list; what cannot be measured here (a trace or a
+ * peer that is not on this machine) is skipped aloud. Rows go to --json; with --docs the claims are kept
+ * in docs/evidence/ and docs/evidence.md is written from all that are kept.
+ *
+ * Exit codes: 0 everything that was measured holds, 1 something does not or could not be computed.
+ */
+import { mkdirSync, readdirSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { parseArgs } from 'node:util'
+import { build, root } from '../../scripts/build.mjs'
+import { keep, write } from './docs.mjs'
+
+const FOLDER = join(root, 'benches', 'evidence', 'sections')
+
+const { values } = parseArgs({
+  options: {
+    only: { type: 'string', multiple: true },
+    json: { type: 'string' },
+    docs: { type: 'boolean', default: false },
+    list: { type: 'boolean', default: false },
+    help: { type: 'boolean', default: false },
+  },
+})
+
+const say = (text) => process.stderr.write(`${text}\n`)
+
+async function sections() {
+  const files = readdirSync(FOLDER).filter((name) => name.endsWith('.mjs'))
+  return Promise.all(
+    files.sort().map(async (name) => {
+      const { default: section } = await import(pathToFileURL(join(FOLDER, name)).href)
+      return { ...section, name: name.replace('.mjs', '') }
+    }),
+  )
+}
+
+/** One section's claims, each measured after the other. */
+async function measure(section) {
+  const claims = []
+  const context = {
+    root,
+    say: (text) => say(`${section.name}: ${text}`),
+    skip: (what, why) => say(`${section.name}: SKIPPED ${what}: ${why}`),
+    claim(claim) {
+      claims.push(claim)
+      const { name, value, unit, holds } = claim.row
+      const mark = holds === undefined ? ' ' : holds ? '+' : '!'
+      say(`${mark} ${name} = ${value} ${unit}`)
+    },
+  }
+  await section.measure(context)
+  return claims
+}
+
+async function main() {
+  const all = await sections()
+  if (values.help || values.list) {
+    for (const { name, title } of all) process.stdout.write(`${name}  ${title}\n`)
+    return
+  }
+  const unknown = values.only?.find((name) => !all.some((section) => section.name === name))
+  if (unknown !== undefined) throw new Error(`no section is called ${unknown}; see --list`)
+  build()
+  const rows = []
+  for (const section of all) {
+    if (values.only !== undefined && !values.only.includes(section.name)) continue
+    say(section.title)
+    const claims = await measure(section)
+    rows.push(...claims.map(({ row }) => row))
+    if (values.docs) keep(section, claims)
+  }
+  if (values.json !== undefined) {
+    mkdirSync(dirname(values.json), { recursive: true })
+    writeFileSync(values.json, `${JSON.stringify({ rows }, null, 2)}\n`)
+  }
+  if (values.docs) write()
+  const missed = rows.filter(({ holds }) => holds === false)
+  process.stdout.write(`${rows.length} rows, ${missed.length} goals missed\n`)
+  for (const { name, value, goal } of missed)
+    process.stdout.write(`missed ${name}: ${value}, goal ${goal}\n`)
+  if (missed.length > 0) process.exitCode = 1
+}
+
+await main()

@@ -1,0 +1,25 @@
+/** The simulator beside the published one, under pressure, in cost, and beside engines over HTTP. */
+import { consistencyClaims } from '../simulator/consistency.mjs'
+import { costClaims } from '../simulator/cost.mjs'
+import { decisionClaims } from '../simulator/decisions.mjs'
+import { parityClaims } from '../simulator/parity.mjs'
+import { pressureClaims } from '../simulator/pressure.mjs'
+
+export default {
+  title: 'The simulator',
+  about:
+    'Public traces are read from `../shared/data` (or `WARMPATH_SHARED`); without them their rows are skipped. The published simulator is run when `WARMPATH_PEER_PYTHON` names a Python that has its wheels, else its figures are those recorded in `benches/evidence/simulator/peer.json`.',
+  limits: [
+    'Little reuse: on the Mooncake conversations, single requests of which a cache without end would find 37 %, our `kv` is as good as the published router and no better.',
+    'No pressure: at half of what the caches hold nothing has to wait, and admission wins little over `kv`.',
+    'The timing models are fits; milliseconds of a machine are not claimed. `h100-class` shares no prefix between sessions.',
+    'Consistency is with engine doubles, which run the same engine model behind HTTP: it checks fleet, router and clock, not the model.',
+  ],
+  async measure(context) {
+    decisionClaims(context)
+    await parityClaims(context)
+    await pressureClaims(context)
+    await costClaims(context)
+    await consistencyClaims(context)
+  },
+}

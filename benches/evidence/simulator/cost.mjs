@@ -1,0 +1,79 @@
+/**
+ * What does a simulated request cost, and does it stay so for a million?
+ *
+ * Processor time of processes of their own, so that nothing else is counted; memory is the most that the
+ * operating system has seen, less that of a run of a few turns.
+ */
+import { spawnSync } from 'node:child_process'
+import { join } from 'node:path'
+import { publicTrace, within } from '../shared.mjs'
+import { peerRuns } from './parity.mjs'
+
+const MIB = 1 << 20
+const TURNS_A_SESSION = 20
+
+/** Runs one replay in a process of its own. */
+function run(root, options) {
+  const script = join(root, 'benches', 'evidence', 'simulator', 'one-run.mjs')
+  const ran = spawnSync(process.execPath, [script, JSON.stringify(options)], { encoding: 'utf8' })
+  if (ran.status !== 0) throw new Error(`a replay failed: ${ran.stderr}`)
+  return JSON.parse(ran.stdout)
+}
+
+export async function costClaims(context) {
+  requestClaim(context)
+  const { root, claim } = context
+  const generated = (sessions) => run(root, { sessions, turns: TURNS_A_SESSION })
+  const [tiny, quarter, million] = [generated(10), generated(12_500), generated(50_000)]
+  const each = (one) => (one.cpuSeconds * 1e6) / one.turns
+  claim({
+    text: `processor time of a request at ${million.turns.toLocaleString('en-US')} turns over that at ${quarter.turns.toLocaleString('en-US')}`,
+    seed: 1,
+    row: within({
+      name: 'simulator.cost.linear',
+      value: each(million),
+      unit: 'us/request',
+      peer: 'a quarter of the turns',
+      ratio: each(million) / each(quarter),
+      goal: 'at most 1.2 times',
+      most: 1.2,
+    }),
+  })
+  const beyond = (million.peakBytes - tiny.peakBytes - million.indexBytes) / MIB
+  claim({
+    text: `memory of ${million.turns.toLocaleString('en-US')} turns beyond the router's index of ${Math.round(million.indexBytes / MIB)} MiB`,
+    seed: 1,
+    row: within({
+      name: 'simulator.cost.memory',
+      value: beyond,
+      unit: 'MiB',
+      goal: 'at most 200 beyond the index',
+      most: 200,
+    }),
+  })
+}
+
+/** Beside the published simulator, on the same trace. */
+function requestClaim(context) {
+  const trace = publicTrace('mooncake/conversation_trace.jsonl.gz')
+  if (trace === undefined)
+    return context.skip('processor time beside the peer', 'the trace is not here')
+  const ours = run(context.root, { trace, workers: 4 })
+  const { isNow, runs } = context.peers ?? peerRuns(context)
+  context.peers = { isNow, runs }
+  const theirs = runs.filter(({ mode, workers }) => mode === 'kv_router' && workers === 4)
+  const least = Math.min(...theirs.map((one) => one.cpu_s))
+  context.claim({
+    text: `processor time of ${ours.turns.toLocaleString('en-US')} requests of the Mooncake trace, reading included, 4 workers, kv`,
+    seed: 1,
+    row: within({
+      name: 'simulator.cost.request',
+      value: (ours.cpuSeconds * 1e6) / ours.turns,
+      unit: 'us/request',
+      peer: `Dynamo 1.6.1, the least of ${theirs.length} runs ${isNow ? 'in this run' : 'recorded'}`,
+      ratio: ours.cpuSeconds / least,
+      goal: 'at most 1/3, stretch 1/10',
+      most: 1 / 3,
+    }),
+  })
+}
