@@ -2,10 +2,12 @@
 //!
 //! ```text
 //! cargo run --release -p warmpath-sim --example fleet -- TRACE|generated:SESSIONS [name=value ...]
-//! router=round-robin|least-loaded|kv|thunderagent   workers=4   engine=dynamo-poly|h100-class
+//! router=round-robin|least-loaded|kv|thunderagent|lease   workers=4   engine=dynamo-poly|h100-class
 //! block=512   cache=1048576 (tokens a worker)   pressure=1.5 (closed population)   seed=0
 //! prefill=fcfs|shortest   host=0 (tokens of a host tier)   brief=yes (one line)
 //! smallest=N sessions   largest=N tokens of a context   turns=N of each session
+//! evict=lru|lease-end   theta=7000 warm=8192 person=2500 calm=5000 (of `lease`)
+//! patience=N seconds until a client gives up
 //! ```
 #![allow(clippy::print_stdout, reason = "a command prints its result")]
 use std::collections::HashMap;
@@ -13,12 +15,13 @@ use std::error::Error;
 use std::path::PathBuf;
 
 use warmpath_core::Micros;
+use warmpath_core::admission::{Eviction, LeaseConfig};
 use warmpath_core::scheduler::AdmissionConfig;
 use warmpath_sim::fleet::{
     EngineModel, FleetConfig, Load, PopulationConfig, Report, SessionShape, generate, simulate,
 };
 use warmpath_sim::router::{CoreOptions, CoreRouter, LeastLoaded, RoundRobin, Router};
-use warmpath_sim::{EngineConfig, ExtentConfig, HostTier, PrefillOrder};
+use warmpath_sim::{EngineConfig, Eviction as EngineEviction, ExtentConfig, HostTier, PrefillOrder};
 use warmpath_trace::{Options, Selection, read};
 
 type Settings = HashMap<String, String>;
@@ -54,6 +57,10 @@ fn engine(settings: &Settings) -> Result<EngineModel, String> {
             Ok(EngineModel::H100Class(ExtentConfig {
                 capacity_tokens: get(settings, "cache", default.capacity_tokens)?,
                 block_tokens: get(settings, "block", default.block_tokens)?,
+                eviction: match eviction(settings) {
+                    true => EngineEviction::LeaseEnd,
+                    false => EngineEviction::Lru,
+                },
                 prefill: match settings.get("prefill").map(String::as_str) {
                     Some("shortest") => PrefillOrder::Shortest,
                     _ => PrefillOrder::Fcfs,
@@ -66,6 +73,25 @@ fn engine(settings: &Settings) -> Result<EngineModel, String> {
     }
 }
 
+fn eviction(settings: &Settings) -> bool {
+    settings.get("evict").map(String::as_str) == Some("lease-end")
+}
+
+fn lease(settings: &Settings) -> Result<LeaseConfig, String> {
+    let default = LeaseConfig::default();
+    Ok(LeaseConfig {
+        theta: get(settings, "theta", default.theta)?,
+        warm_tokens: get(settings, "warm", default.warm_tokens)?,
+        person_share: get(settings, "person", default.person_share)?,
+        calm_share: get(settings, "calm", default.calm_share)?,
+        eviction: match eviction(settings) {
+            true => Eviction::LeaseEnd,
+            false => Eviction::Lru,
+        },
+        ..default
+    })
+}
+
 fn router(settings: &Settings, config: &FleetConfig) -> Result<Box<dyn Router>, Box<dyn Error>> {
     let name = settings.get("router").map_or("round-robin", String::as_str);
     let admission = match name {
@@ -73,6 +99,7 @@ fn router(settings: &Settings, config: &FleetConfig) -> Result<Box<dyn Router>, 
         "least-loaded" => return Ok(Box::new(LeastLoaded::new(config.workers))),
         "kv" => AdmissionConfig::None,
         "thunderagent" => AdmissionConfig::ThunderAgent(Default::default()),
+        "lease" => AdmissionConfig::Lease(lease(settings)?),
         other => return Err(format!("router={other} is not known").into()),
     };
     let options = CoreOptions::of_fleet(name, config, admission);
@@ -182,6 +209,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         engine: engine(&settings)?,
         load,
         seed: get(&settings, "seed", 0)?,
+        patience: match get(&settings, "patience", 0u64)? {
+            0 => None,
+            seconds => Some(seconds * 1_000_000_000),
+        },
         ..FleetConfig::default()
     };
     let mut router = router(&settings, &config)?;

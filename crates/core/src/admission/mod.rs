@@ -10,11 +10,18 @@
 //! that goes backwards counts as no time passed; an unknown ticket changes nothing.
 //! Costs are stated per policy; none depends on the number of programs by more than a logarithm,
 //! except the queries that say so.
+mod lease;
 mod none;
 mod thunderagent;
 
+use crate::hint::Hint;
+use crate::receipt::Candidate;
 use crate::{Micros, ProgramId, ReservationId, WorkerId};
 
+pub use lease::{
+    Eviction, Evidence, Lease, LeaseConfig, LeaseCounters, Refusal, RoomUse, WaitCount, WaitCounts,
+    Why,
+};
 pub use none::Passthrough;
 pub use thunderagent::{Counters, ThunderAgent, ThunderAgentConfig};
 
@@ -40,6 +47,27 @@ pub struct Begin {
     pub kind: Kind,
     /// The only worker that may serve it, if there is such a one.
     pub pin: Option<WorkerId>,
+}
+
+/// What a program waits for between two turns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Waits {
+    /// Tools run.
+    Tool,
+    /// The model has ended its turn: a person reads and answers, or nobody does.
+    Person,
+    /// The answer did not say.
+    #[default]
+    Unknown,
+}
+
+/// How a turn ended well.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct End {
+    /// Tokens of the context that it leaves; `None` when that is not known.
+    pub context_tokens: Option<u32>,
+    /// What the program does now.
+    pub waits: Waits,
 }
 
 /// A turn that may go now.
@@ -93,6 +121,8 @@ pub enum Admission {
     None(Passthrough),
     /// The published ThunderAgent controller.
     ThunderAgent(Box<ThunderAgent>),
+    /// Warm turns pass, cold ones queue, idle contexts keep a lease.
+    Lease(Box<Lease>),
 }
 
 /// Calls the same method of whichever policy is in use.
@@ -101,6 +131,7 @@ macro_rules! each {
         match $self {
             Self::None($policy) => $call,
             Self::ThunderAgent($policy) => $call,
+            Self::Lease($policy) => $call,
         }
     };
 }
@@ -120,9 +151,88 @@ impl Admission {
         Ok(Self::ThunderAgent(Box::new(ThunderAgent::new(config)?)))
     }
 
-    /// A turn arrives; it is appended to `out` now or by a later call.
-    pub fn begin(&mut self, now: Micros, begin: Begin, out: &mut Vec<Release>) {
-        each!(self, p => p.begin(now, begin, out));
+    /// The lease policy, without workers yet.
+    ///
+    /// # Errors
+    /// `INVALID_ARGUMENT` when a setting is outside what [`LeaseConfig`] allows.
+    pub fn lease(config: LeaseConfig) -> crate::Result<Self> {
+        Ok(Self::Lease(Box::new(Lease::new(config)?)))
+    }
+
+    /// Whether turns must come with rows: what each worker has of the prompt, and what runs there.
+    #[must_use]
+    pub fn wants_rows(&self) -> bool {
+        matches!(self, Self::Lease(_))
+    }
+
+    /// A turn arrives; it is appended to `out` now or by a later call. `rows` are the workers that
+    /// may take it, where the policy wants them.
+    pub fn begin(&mut self, now: Micros, begin: Begin, rows: &[Candidate], out: &mut Vec<Release>) {
+        match self {
+            Self::None(p) => p.begin(now, begin, out),
+            Self::ThunderAgent(p) => p.begin(now, begin, out),
+            Self::Lease(p) => p.begin(now, begin, rows, out),
+        }
+    }
+
+    /// The held turn that wants to be looked at again with fresh rows, because something has changed.
+    /// Asked until there is none, it gives each change once.
+    pub fn head(&mut self) -> Option<ReservationId> {
+        match self {
+            Self::None(_) | Self::ThunderAgent(_) => None,
+            Self::Lease(p) => p.head(),
+        }
+    }
+
+    /// Looks at a held turn again; it is appended to `out` if it may go now.
+    pub fn offer(
+        &mut self,
+        now: Micros,
+        ticket: ReservationId,
+        rows: &[Candidate],
+        out: &mut Vec<Release>,
+    ) {
+        if let Self::Lease(p) = self {
+            p.offer(now, ticket, rows, out);
+        }
+    }
+
+    /// Why each worker does not take a held turn now, where the policy says.
+    pub fn refusals(&self, ticket: ReservationId, rows: &[Candidate], out: &mut Vec<Refusal>) {
+        if let Self::Lease(p) = self {
+            p.refusals_of(ticket, rows, out);
+        }
+    }
+
+    /// Where a program's context is, and how much of it is believed to be there, by the policy's own
+    /// account; `None` where the prefix index knows better.
+    #[must_use]
+    pub fn account(&self, program: ProgramId) -> Option<(WorkerId, u32)> {
+        match self {
+            Self::None(_) | Self::ThunderAgent(_) => None,
+            Self::Lease(p) => p.account(program),
+        }
+    }
+
+    /// The load of a worker has changed by a turn that the policy does not know.
+    pub fn load_changed(&mut self) {
+        if let Self::Lease(p) = self {
+            p.load_changed();
+        }
+    }
+
+    /// The first token of a turn has come.
+    pub fn first_token(&mut self, now: Micros, ticket: ReservationId) {
+        if let Self::Lease(p) = self {
+            p.first_token(now, ticket);
+        }
+    }
+
+    /// Appends what engines should be told since the last call.
+    pub fn take_hints(&mut self, out: &mut Vec<Hint>) {
+        if let Self::Lease(p) = self {
+            p.take_hints(out);
+        }
     }
 
     /// A released turn was really sent to `worker`.
@@ -135,21 +245,36 @@ impl Admission {
         each!(self, p => p.progress(now, ticket, context_tokens));
     }
 
-    /// The turn ended well with a context of `context_tokens`, or of unknown size. A turn that is
-    /// still held is cancelled instead.
+    /// The turn ended well. One that is still held is cancelled instead. For the ThunderAgent
+    /// controller a program whose loop of tool calls has ended is over: what its session sends next
+    /// is a new one, and nobody has to wait for room that this one does not need.
     pub fn complete(
         &mut self,
         now: Micros,
         ticket: ReservationId,
-        context_tokens: Option<u32>,
+        end: End,
         out: &mut Vec<Release>,
     ) {
-        each!(self, p => p.complete(now, ticket, context_tokens, out));
+        match self {
+            Self::None(_) => {}
+            Self::ThunderAgent(p) => {
+                let over = p.program_of(ticket).filter(|_| end.waits == Waits::Person);
+                p.complete(now, ticket, end.context_tokens, out);
+                if let Some(program) = over {
+                    p.end_program(now, program);
+                }
+            }
+            Self::Lease(p) => p.complete(now, ticket, end),
+        }
     }
 
     /// The turn is withdrawn, held or running; its program is as before the turn.
     pub fn cancel(&mut self, now: Micros, ticket: ReservationId, out: &mut Vec<Release>) {
-        each!(self, p => p.cancel(now, ticket, out));
+        match self {
+            Self::None(_) => {}
+            Self::ThunderAgent(p) => p.cancel(now, ticket, out),
+            Self::Lease(p) => p.cancel(now, ticket),
+        }
     }
 
     /// Replaces the live set: each worker with its capacity in tokens, `None` for unlimited.
@@ -169,25 +294,21 @@ impl Admission {
 
     /// Does what time has made due. Call it at [`Self::next_wake`], and as often as you like.
     pub fn advance(&mut self, now: Micros, out: &mut Vec<Release>) {
-        each!(self, p => p.advance(now, out));
+        match self {
+            Self::None(_) => {}
+            Self::ThunderAgent(p) => p.advance(now, out),
+            Self::Lease(p) => p.advance(now),
+        }
     }
 
     /// Lets the turn that has waited longest go, whatever the load: for a caller that knows that
     /// nothing is running, so that no end will ever set room free. Does nothing when nobody waits.
     pub fn relieve(&mut self, now: Micros, out: &mut Vec<Release>) {
-        each!(self, p => p.relieve(now, out));
-    }
-
-    /// The turn that [`Self::relieve`] would let go.
-    #[must_use]
-    pub fn longest_held(&self) -> Option<ReservationId> {
-        each!(self, p => p.longest_held())
-    }
-
-    /// Whether a further program of `tokens` fits on `worker` beside those that count there.
-    #[must_use]
-    pub fn has_room(&self, worker: WorkerId, tokens: u32) -> bool {
-        each!(self, p => p.has_room(worker, tokens))
+        match self {
+            Self::ThunderAgent(p) => p.relieve(now, out),
+            // A worker without turns takes the next one in any case.
+            Self::None(_) | Self::Lease(_) => {}
+        }
     }
 
     /// When [`Self::advance`] has something to do next; may be in the past.

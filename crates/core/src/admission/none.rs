@@ -22,35 +22,11 @@ impl Passthrough {
 
     pub(super) fn progress(&mut self, _now: Micros, _ticket: ReservationId, _tokens: u32) {}
 
-    pub(super) fn complete(
-        &mut self,
-        _now: Micros,
-        _ticket: ReservationId,
-        _tokens: Option<u32>,
-        _out: &mut Vec<Release>,
-    ) {
-    }
-
-    pub(super) fn cancel(&mut self, _now: Micros, _ticket: ReservationId, _out: &mut Vec<Release>) {
-    }
-
     pub(super) fn set_workers(&mut self, _now: Micros, _workers: &[(WorkerId, Option<u64>)]) {}
 
     pub(super) fn set_worker(&mut self, _now: Micros, _worker: WorkerId, _capacity: Option<u64>) {}
 
     pub(super) fn remove_worker(&mut self, _now: Micros, _worker: WorkerId) {}
-
-    pub(super) fn advance(&mut self, _now: Micros, _out: &mut Vec<Release>) {}
-
-    pub(super) fn relieve(&mut self, _now: Micros, _out: &mut Vec<Release>) {}
-
-    pub(super) fn longest_held(&self) -> Option<ReservationId> {
-        None
-    }
-
-    pub(super) fn has_room(&self, _worker: WorkerId, _tokens: u32) -> bool {
-        true
-    }
 
     pub(super) fn next_wake(&self) -> Option<Micros> {
         None
@@ -106,7 +82,7 @@ mod tests {
                 kind: Kind::Turn,
                 pin,
             };
-            admission.begin(Micros(0), begin, &mut out);
+            admission.begin(Micros(0), begin, &[], &mut out);
         }
         let released = [(1, None), (2, Some(WorkerId(7)))].map(|(n, worker)| Release {
             ticket: ReservationId(n),

@@ -115,6 +115,22 @@ impl PrefixIndex {
         common
     }
 
+    /// How many blocks of `chain` a path goes along with. O(runs of the path).
+    #[must_use]
+    pub fn along(&self, frontier: &Frontier, chain: &Chain) -> u32 {
+        let mut along = 0;
+        for stretch in self.way(frontier.at) {
+            let rest = &chain.hashes()[along as usize..];
+            let run = &self.forest.runs[stretch.run];
+            let common = run.matching(0, rest).min(stretch.to);
+            along += common;
+            if common < stretch.to {
+                break;
+            }
+        }
+        along
+    }
+
     /// The one program whose path has the deepest block of `chain` that any path has, and how deep
     /// that is. Absent when several have it. O(runs on the way × log paths).
     #[must_use]

@@ -1,6 +1,6 @@
 //! What a scheduler is built from. Checked once, by [`super::Scheduler::new`].
 
-use crate::admission::{Admission, ThunderAgentConfig};
+use crate::admission::{Admission, LeaseConfig, ThunderAgentConfig};
 use crate::error::Result;
 use crate::id::{GroupId, Micros};
 use crate::prefix::Matching;
@@ -31,6 +31,8 @@ pub enum AdmissionConfig {
     None,
     /// Pause and resume at tool boundaries.
     ThunderAgent(ThunderAgentConfig),
+    /// Warm turns pass, cold ones queue, idle contexts keep a lease.
+    Lease(LeaseConfig),
 }
 
 impl AdmissionConfig {
@@ -39,6 +41,7 @@ impl AdmissionConfig {
         match self {
             Self::None => Ok(Admission::none()),
             Self::ThunderAgent(config) => Admission::thunderagent(config.clone()),
+            Self::Lease(config) => Admission::lease(config.clone()),
         }
     }
 }

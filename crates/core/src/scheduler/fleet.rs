@@ -121,5 +121,6 @@ impl Scheduler {
             };
             self.fail_hold(id, outcome, settled);
         }
+        self.release(group.index(), Vec::new(), settled);
     }
 }

@@ -42,6 +42,7 @@ use crate::admission::Admission;
 use crate::block::Chain;
 use crate::continuity::{IdKind, Owner, Owners};
 use crate::error::{Error, Result};
+use crate::hint::Hint;
 use crate::id::{GroupId, Micros, PlaceId, ProgramId, ReservationId, WorkerId};
 use crate::load::LoadLedger;
 use crate::prefix::PrefixIndex;
@@ -71,6 +72,8 @@ pub struct Scheduler {
     ties: TieBreaker,
     scratch: Scratch,
     counters: Counters,
+    /// What engines should be told since the present call began.
+    hints: Vec<Hint>,
     /// Snapshots begun or read; the last one begun is the only one that can go on.
     snapshots: u64,
 }
@@ -161,6 +164,7 @@ impl Scheduler {
             ties: TieBreaker::new(config.seed),
             scratch: Scratch::default(),
             counters: Counters::default(),
+            hints: Vec::new(),
             snapshots: 0,
             config,
         })
@@ -188,6 +192,7 @@ impl Scheduler {
     /// Runs the timers that are due.
     pub fn advance(&mut self, now: Micros, settled: &mut Vec<Settled>) {
         self.set_time(now);
+        self.hints.clear();
         self.prefix.expire(self.now);
         self.forget_idle();
         for group in 0..self.admission.len() {
@@ -196,7 +201,6 @@ impl Scheduler {
                 let mut releases = Vec::new();
                 self.admission[group].advance(self.now, &mut releases);
                 self.release(group, releases, settled);
-                self.relieve_patient(group, settled);
             }
         }
         self.expire_holds(settled);
@@ -215,6 +219,12 @@ impl Scheduler {
     #[must_use]
     pub fn receipt(&self, id: u64) -> Option<&Receipt> {
         self.receipts.get(id)
+    }
+
+    /// What engines should be told of their caches after the last call; nobody has to.
+    #[must_use]
+    pub fn hints(&self) -> &[Hint] {
+        &self.hints
     }
 
     /// Who keeps this piece of provider state, unless that worker has been removed.
@@ -236,6 +246,12 @@ impl Scheduler {
     pub fn hold_position(&self, id: ReservationId) -> Option<usize> {
         let reservation = self.reservations.get(id)?;
         self.admission[reservation.route.group.index()].position(id)
+    }
+
+    /// Admission's number for the branch that a turn belongs to, while the turn lives.
+    #[must_use]
+    pub fn program_of(&self, id: ReservationId) -> Option<ProgramId> {
+        self.reservations.get(id)?.program
     }
 
     /// Whether the turn waits for admission.
@@ -310,6 +326,7 @@ impl Scheduler {
             self.paths.leave(&mut self.prefix, program);
             for admission in &mut self.admission {
                 admission.end_program(self.now, program);
+                admission.take_hints(&mut self.hints);
             }
         }
     }

@@ -20,7 +20,7 @@ use super::Scheduler;
 use super::config::Config;
 use super::paths::Paths;
 use super::reservation::{Reservation, State};
-use super::scoring::{Scorer, Scratch, Wanted};
+use super::scoring::{Account, Scorer, Scratch, Wanted};
 use super::topology::Topology;
 use super::turn::Placement;
 
@@ -29,8 +29,15 @@ use super::turn::Placement;
 pub(super) enum Seat {
     /// The session is there already, and its cache with it.
     Kept(WorkerId),
-    /// There is room on this one, or anywhere.
+    /// Admission has found room on this one, or does not mind.
     Offered(Option<WorkerId>),
+    /// As offered, or as kept there, of the rows that were scored last.
+    Chosen {
+        /// `None`: admission does not mind.
+        worker: Option<WorkerId>,
+        /// Whether the session is there already.
+        is_home: bool,
+    },
 }
 
 /// Which row was picked, and why.
@@ -73,8 +80,8 @@ impl Scheduler {
         }
     }
 
-    /// Sends a turn that admission has let go to a worker: the one where admission keeps it, else
-    /// the cheapest with room. The decision counts at once, as load and as predicted coverage.
+    /// Sends a turn that admission has let go to a worker: the one that admission names, else the
+    /// cheapest. The decision counts at once, as load and as predicted coverage.
     ///
     /// # Errors
     /// `NO_WORKER` when nobody may take it. The reservation then still stands.
@@ -102,31 +109,24 @@ impl Placer<'_> {
         scorer.score(group, chain, wanted, self.scratch);
     }
 
+    /// Scores the workers that may take the turn; the rows are in the scratch.
+    pub(super) fn score_for(&mut self, turn: &Reservation, account: Option<Account>) {
+        let route = &turn.route;
+        let wanted = Wanted::of(route.pin, &route.excluded).accounted(account);
+        self.score(route.group, &turn.chain, &wanted);
+    }
+
     /// Scores the workers that may take the turn and picks one; changes nothing.
     pub(super) fn find_worker(&mut self, turn: &Reservation, seat: Seat) -> Result<Picked> {
-        let route = &turn.route;
-        let wanted = Wanted::of(route.pin, &route.excluded);
-        self.score(route.group, &turn.chain, &wanted);
-        self.keep_rows_with_room(turn, seat);
+        if !matches!(seat, Seat::Chosen { .. }) {
+            self.score_for(turn, None);
+        }
         self.pick(seat)
             .ok_or_else(|| Error::no_worker("no worker of the turn's target can take it"))
     }
 
-    /// Admission has found room for the turn on one worker; another one will do as well, and may
-    /// hold more of its prompt, if it has room too.
-    fn keep_rows_with_room(&mut self, turn: &Reservation, seat: Seat) {
-        let Seat::Offered(Some(offered)) = seat else {
-            return;
-        };
-        let admission = &self.admission[turn.route.group.index()];
-        let rows = &mut self.scratch.rows;
-        if rows.iter().any(|row| row.worker == offered) {
-            let need = turn.chain.tokens();
-            rows.retain(|row| row.worker == offered || admission.has_room(row.worker, need));
-        }
-    }
-
-    /// Chooses among the rows of the last score.
+    /// Chooses among the rows of the last score: admission's worker where it names one that may
+    /// take the turn, else the cheapest.
     fn pick(&mut self, seat: Seat) -> Option<Picked> {
         let Scratch {
             rows,
@@ -134,13 +134,17 @@ impl Placer<'_> {
             weights,
             ..
         } = &mut *self.scratch;
-        if let Seat::Kept(kept) = seat
-            && let Some(index) = rows.iter().position(|row| row.worker == kept)
-        {
+        let (named, is_kept) = match seat {
+            Seat::Kept(worker) => (Some(worker), true),
+            Seat::Offered(worker) => (worker, false),
+            Seat::Chosen { worker, is_home } => (worker, is_home),
+        };
+        let named = named.and_then(|id| rows.iter().position(|row| row.worker == id));
+        if let Some(index) = named {
             return Some(Picked {
                 index,
                 draw: None,
-                is_kept: true,
+                is_kept,
             });
         }
         match Temperature::new(self.config.temperature) {

@@ -72,17 +72,50 @@ pub(super) struct Wanted<'a> {
     pin: Option<WorkerId>,
     /// Not these.
     excluded: &'a [WorkerId],
+    /// What is known better than by the index.
+    account: Option<Account>,
+}
+
+/// What admission's own account says of the prompt in the workers' caches.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Account {
+    /// Where the session's context is.
+    pub(super) home: WorkerId,
+    /// Tokens of the prompt that it has there.
+    pub(super) kept: u32,
+    /// Tokens of the prompt that other sessions need too, which the index is right about.
+    pub(super) shared: u32,
+}
+
+impl Account {
+    /// Tokens of the prompt that `worker` has, of which the index predicts `predicted`.
+    fn correct(self, worker: WorkerId, predicted: u32) -> u32 {
+        let shared = predicted.min(self.shared);
+        match worker == self.home {
+            true => self.kept.max(shared),
+            false => shared,
+        }
+    }
 }
 
 impl<'a> Wanted<'a> {
     /// Only `pin`, or any but `excluded`.
     pub(super) fn of(pin: Option<WorkerId>, excluded: &'a [WorkerId]) -> Self {
-        Self { pin, excluded }
+        Self {
+            pin,
+            excluded,
+            account: None,
+        }
+    }
+
+    /// The same, with what admission knows.
+    pub(super) fn accounted(self, account: Option<Account>) -> Self {
+        Self { account, ..self }
     }
 
     /// Only `pin`, or any.
     pub(super) fn pinned(pin: Option<WorkerId>) -> Self {
-        Self { pin, excluded: &[] }
+        Self::of(pin, &[])
     }
 
     fn admits(&self, worker: WorkerId) -> bool {
@@ -115,10 +148,12 @@ impl Scorer<'_> {
                 continue;
             }
             let load = self.load.load(id).unwrap_or_default();
+            let predicted = self.prefix.credit(worker.place, chain, &scratch.overlap);
+            let account = wanted.account;
             scratch.rows.push(Candidate {
                 worker: id,
                 cost: 0.0,
-                overlap_tokens: self.prefix.credit(worker.place, chain, &scratch.overlap),
+                overlap_tokens: account.map_or(predicted, |a| a.correct(id, predicted)),
                 prefill_tokens: load.prefill_tokens,
                 active_tokens: load.block_tokens,
                 additional_tokens: additional(chain, scratch.shared.tokens_at(id)),

@@ -4,7 +4,7 @@
 //! out settles it, so a second end, or one that comes after a cancel, finds nothing and changes
 //! nothing. Holds that the end releases are placed in the same call.
 
-use crate::admission::Release;
+use crate::admission::{End, Release, Waits};
 use crate::continuity::{IdKind, Owner};
 use crate::id::{GroupId, Micros, ReservationId, WorkerId};
 use crate::receipt::{Ending, Reported};
@@ -14,9 +14,6 @@ use super::place::Seat;
 use super::reservation::{Reservation, State};
 use super::turn::{Completion, Outcome, Settled, TurnKind};
 use super::{Health, Scheduler};
-
-/// How long a turn waits for room that only idle sessions hold.
-const PATIENCE: Micros = Micros::from_secs(60);
 
 /// Whether a call found its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,11 +36,14 @@ impl Scheduler {
     /// The first token of the answer has come.
     pub fn first_token(&mut self, now: Micros, id: ReservationId, settled: &mut Vec<Settled>) {
         self.advance(now, settled);
-        if self.reservations.get(id).is_some() {
-            self.load.first_token(id);
-        } else {
+        let Some(reservation) = self.reservations.get(id) else {
             self.counters.late_calls += 1;
-        }
+            return;
+        };
+        let group = reservation.route.group.index();
+        self.load.first_token(id);
+        self.admission[group].first_token(self.now, id);
+        self.release(group, Vec::new(), settled);
     }
 
     /// The context of a turn has grown to `context_tokens`.
@@ -92,15 +92,10 @@ impl Scheduler {
         self.write_ending(receipt, Ending::Completed(completion.reported));
         let mut releases = Vec::new();
         let group = reservation.route.group;
-        if let Some(program) = reservation.program {
-            let context = context_tokens(&completion.reported);
-            let admission = &mut self.admission[group.index()];
-            admission.complete(self.now, id, context, &mut releases);
-            if completion.phase == Some(Phase::Reasoning) {
-                // The loop of tool calls is over: what comes next is a new program, and nobody
-                // has to wait for room that this one does not need.
-                admission.end_program(self.now, program);
-            }
+        let admission = &mut self.admission[group.index()];
+        match reservation.program {
+            Some(_) => admission.complete(self.now, id, end_of(completion), &mut releases),
+            None => admission.load_changed(),
         }
         let phase = completion.phase.or(Some(Phase::Reasoning));
         self.leave_session(&reservation, phase);
@@ -130,7 +125,8 @@ impl Scheduler {
         }
     }
 
-    /// Places the turns that `group`'s admission has let go, and those that their failures let go.
+    /// Places the turns that `group`'s admission has let go, those that their failures let go, and
+    /// those that may go now that something has changed.
     pub(super) fn release(
         &mut self,
         group: usize,
@@ -139,28 +135,73 @@ impl Scheduler {
     ) {
         self.leave_paused(group);
         let mut next = 0;
-        while let Some(release) = releases.get(next).copied() {
-            next += 1;
-            let Some(held) = self.held_for(release.ticket) else {
-                continue;
+        loop {
+            while let Some(release) = releases.get(next).copied() {
+                next += 1;
+                self.send_off(
+                    release,
+                    Seat::Offered(release.worker),
+                    &mut releases,
+                    settled,
+                );
+            }
+            let Some(ticket) = self.admission[group].head() else {
+                break;
             };
-            let outcome = match self.place(release.ticket, Seat::Offered(release.worker)) {
-                Ok(placement) => Outcome::Go(placement),
-                Err(_) => {
-                    if let Some(reservation) = self.reservations.remove(release.ticket) {
-                        self.admission[group].cancel(self.now, release.ticket, &mut releases);
-                        self.leave_session(&reservation, None);
-                        self.reservations.recycle(reservation);
-                    }
-                    Outcome::NoWorker
-                }
-            };
-            settled.push(Settled {
-                reservation: release.ticket,
-                outcome,
-                held,
-            });
+            if let Some(release) = self.look_again(ticket) {
+                let seat = Seat::Chosen {
+                    worker: release.worker,
+                    is_home: false,
+                };
+                self.send_off(release, seat, &mut releases, settled);
+            }
         }
+        self.leave_paused(group);
+        self.admission[group].take_hints(&mut self.hints);
+    }
+
+    /// Asks admission about a held turn again, with what its workers have now.
+    fn look_again(&mut self, ticket: ReservationId) -> Option<Release> {
+        let turn = self.reservations.remove(ticket)?;
+        if let Some(program) = turn.program {
+            self.score_for_admission(&turn, program);
+        }
+        let mut own = Vec::new();
+        let admission = &mut self.admission[turn.route.group.index()];
+        admission.offer(self.now, ticket, &self.scratch.rows, &mut own);
+        self.reservations.insert(ticket, turn);
+        own.pop()
+    }
+
+    /// Places a held turn that may go, and says so.
+    fn send_off(
+        &mut self,
+        release: Release,
+        seat: Seat,
+        releases: &mut Vec<Release>,
+        settled: &mut Vec<Settled>,
+    ) {
+        let id = release.ticket;
+        let Some(held) = self.held_for(id) else {
+            return;
+        };
+        let outcome = match self.place(id, seat) {
+            Ok(placement) => Outcome::Go(placement),
+            Err(_) => {
+                if let Some(reservation) = self.reservations.remove(id) {
+                    let group = reservation.route.group.index();
+                    self.admission[group].cancel(self.now, id, releases);
+                    self.leave_session(&reservation, None);
+                    self.reservations.recycle(reservation);
+                }
+                Outcome::NoWorker
+            }
+        };
+        settled.push(Settled {
+            reservation: id,
+            outcome,
+            held,
+        });
     }
 
     /// Lets the turn that has waited longest go when nothing of the group is running: whatever the
@@ -170,39 +211,6 @@ impl Scheduler {
         if is_idle && self.topology.up(group).next().is_some() {
             self.admission[group.index()].relieve(self.now, releases);
         }
-    }
-
-    /// Lets turns go that have waited for [`PATIENCE`] although they would fit beside what is
-    /// running: what keeps them is room that idle sessions hold, and those have had their time.
-    /// O(workers of the group) a turn that goes.
-    pub(super) fn relieve_patient(&mut self, group: usize, settled: &mut Vec<Settled>) {
-        while let Some(id) = self.admission[group].longest_held() {
-            let is_patient = self.held_for(id).is_some_and(|held| held >= PATIENCE);
-            if !is_patient || !self.fits_beside_running(id) {
-                return;
-            }
-            let mut releases = Vec::new();
-            self.admission[group].relieve(self.now, &mut releases);
-            if releases.is_empty() {
-                return;
-            }
-            self.release(group, releases, settled);
-        }
-    }
-
-    /// Whether some worker has room for a held turn beside the turns that are running there.
-    fn fits_beside_running(&self, id: ReservationId) -> bool {
-        let Some(turn) = self.reservations.get(id) else {
-            return false;
-        };
-        let need = u64::from(turn.chain.tokens());
-        self.topology.up(turn.route.group).any(|(id, worker)| {
-            let running = self.load.load(id).map_or(0, |load| load.block_tokens);
-            let room = worker
-                .capacity_tokens
-                .map(|all| all.saturating_sub(running));
-            room.is_none_or(|room| room >= need)
-        })
     }
 
     /// A turn that was taken in and cannot go anywhere leaves as if it had never come.
@@ -258,8 +266,10 @@ impl Scheduler {
         }
         let mut releases = Vec::new();
         let group = reservation.route.group;
-        if reservation.program.is_some() {
-            self.admission[group.index()].cancel(self.now, id, &mut releases);
+        let admission = &mut self.admission[group.index()];
+        match reservation.program {
+            Some(_) => admission.cancel(self.now, id, &mut releases),
+            None => admission.load_changed(),
         }
         self.leave_session(&reservation, None);
         self.reservations.recycle(reservation);
@@ -311,6 +321,18 @@ impl Scheduler {
         if let Some(receipt) = self.receipts.get_mut(receipt) {
             receipt.ending = ending;
         }
+    }
+}
+
+/// How the turn ended, as admission sees it.
+fn end_of(completion: &Completion<'_>) -> End {
+    End {
+        context_tokens: context_tokens(&completion.reported),
+        waits: match completion.phase {
+            Some(Phase::Acting) => Waits::Tool,
+            Some(Phase::Reasoning) => Waits::Person,
+            None => Waits::Unknown,
+        },
     }
 }
 

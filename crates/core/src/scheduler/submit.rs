@@ -9,7 +9,7 @@ use crate::admission::{self, Release};
 use crate::block::{Chain, Memo, Seed};
 use crate::continuity::{self, Choice, Evidence, Fleet as _, IdKind, Lock};
 use crate::error::{Error, Result};
-use crate::id::{Micros, ReservationId, TargetId};
+use crate::id::{Micros, ProgramId, ReservationId, TargetId};
 use crate::receipt::{Candidate, Volatile};
 use crate::session::{Claim, Membership, Sent, SessionId, SessionName};
 
@@ -17,7 +17,7 @@ use super::Scheduler;
 use super::hashing::Hashing;
 use super::place::Seat;
 use super::reservation::{Reservation, Route, State};
-use super::scoring::{Wanted, first_volatile};
+use super::scoring::{Account, Wanted, first_volatile};
 use super::turn::{Behind, Prompt, Segment, Settled, Submitted, Turn, TurnKind, Verdict};
 
 impl Scheduler {
@@ -252,7 +252,12 @@ impl Scheduler {
         let Some(program) = turn.program else {
             return Some(Seat::Offered(pin));
         };
-        let admission = &mut self.admission[turn.route.group.index()];
+        let group = turn.route.group.index();
+        let wants_rows = self.admission[group].wants_rows();
+        if wants_rows {
+            self.score_for_admission(turn, program);
+        }
+        let admission = &mut self.admission[group];
         let home = admission.state(program).and_then(|state| state.worker);
         let begin = admission::Begin {
             ticket: id,
@@ -264,11 +269,35 @@ impl Scheduler {
             },
             pin,
         };
-        admission.begin(self.now, begin, releases);
+        admission.begin(self.now, begin, &self.scratch.rows, releases);
         let release = take_own(releases, id)?;
         Some(match release.worker {
+            worker if wants_rows => Seat::Chosen {
+                worker,
+                is_home: worker.is_some() && worker == home,
+            },
             Some(worker) if home == Some(worker) => Seat::Kept(worker),
             offered => Seat::Offered(offered),
+        })
+    }
+
+    /// Scores the workers that may take the turn as its group's admission wants to see them.
+    pub(super) fn score_for_admission(&mut self, turn: &Reservation, program: ProgramId) {
+        let account = self.account(turn, program);
+        self.placer().score_for(turn, account);
+    }
+
+    /// What admission's account says of the turn's prompt. O(runs on its way).
+    fn account(&self, turn: &Reservation, program: ProgramId) -> Option<Account> {
+        let (home, left) = self.admission[turn.route.group.index()].account(program)?;
+        let chain = &turn.chain;
+        let frontier = self.paths.frontier(program);
+        let along = frontier.map_or(0, |frontier| self.prefix.along(frontier, chain));
+        let shared = self.prefix.shared(chain, Some(program));
+        Some(Account {
+            home,
+            kept: chain.tokens_of(along as usize).min(left),
+            shared: chain.tokens_of(shared as usize),
         })
     }
 

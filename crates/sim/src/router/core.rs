@@ -6,6 +6,7 @@
 //! microseconds) and names (a turn's number against its reservation).
 use hashbrown::HashMap;
 
+use warmpath_core::hint::Action;
 use warmpath_core::receipt::Reported;
 use warmpath_core::scheduler::{
     AdmissionConfig, Completion, Config, GroupOptions, Health, Ids, Outcome, Prompt, Scheduler,
@@ -82,6 +83,8 @@ pub struct CoreRouter {
     turns: HashMap<ReservationId, u64>,
     settled: Vec<CoreSettled>,
     calls: u64,
+    /// The turn that completed last, and until when the core wants its session's cache kept.
+    kept: Option<(u64, Nanos)>,
 }
 
 impl CoreRouter {
@@ -112,6 +115,7 @@ impl CoreRouter {
             turns: HashMap::new(),
             settled,
             calls: 0,
+            kept: None,
         })
     }
 
@@ -208,6 +212,7 @@ impl Router for CoreRouter {
         let Some(id) = self.forget(turn) else {
             return;
         };
+        let program = self.core.program_of(id);
         let completion = Completion {
             reported: Reported {
                 prompt_tokens: Some(usage.prompt_tokens),
@@ -223,6 +228,9 @@ impl Router for CoreRouter {
         };
         self.core
             .complete(micros(now), id, &completion, &mut self.settled);
+        let hints = self.core.hints().iter().rev();
+        let own = hints.filter(|hint| Some(hint.program) == program);
+        self.kept = own.map(|hint| (turn, kept_until(hint.action))).next();
         self.deliver(settled);
     }
 
@@ -275,6 +283,10 @@ impl Router for CoreRouter {
         self.deliver(settled);
     }
 
+    fn keep_until(&self, turn: u64) -> Option<Nanos> {
+        self.kept.filter(|&(of, _)| of == turn).map(|(_, at)| at)
+    }
+
     fn gauges(&self) -> Gauges {
         let status = self.core.status();
         Gauges {
@@ -290,6 +302,14 @@ impl Router for CoreRouter {
             bytes: stats.bytes as u64,
             calls: self.calls,
         })
+    }
+}
+
+/// The time that an engine is told; one that has passed puts a cache first in line.
+fn kept_until(action: Action) -> Nanos {
+    match action {
+        Action::Retain { until } => until.0.saturating_mul(1_000),
+        Action::Demote => 0,
     }
 }
 

@@ -14,18 +14,10 @@ impl ThunderAgent {
         self.table.orders.ledger.used(worker)
     }
 
-    /// See [`Admission::longest_held`](crate::admission::Admission::longest_held). O(1).
+    /// Whose turn this is; `None` when it has not begun or has ended.
     #[must_use]
-    pub fn longest_held(&self) -> Option<ReservationId> {
-        let &(_, id) = self.table.orders.held.first()?;
-        Some(self.table.current(id)?.begin.ticket)
-    }
-
-    /// See [`Admission::has_room`](crate::admission::Admission::has_room).
-    #[must_use]
-    pub fn has_room(&self, worker: WorkerId, tokens: u32) -> bool {
-        let need = u64::from(tokens) + u64::from(self.table.config.buffer_tokens);
-        self.table.orders.ledger.has_room(worker, need)
+    pub fn program_of(&self, ticket: ReservationId) -> Option<ProgramId> {
+        self.table.turn(ticket).map(|turn| turn.begin.program)
     }
 
     /// Every worker that an active program is on, with its charge, by id.

@@ -1,0 +1,275 @@
+//! The policy's records: programs, turns, workers, who waits, and which leases end when.
+//!
+//! Changes come in a few kinds, each of which keeps sums and orders in step; no rule of the policy is
+//! here. O(log n) each.
+use std::collections::{BTreeMap, BTreeSet};
+
+use hashbrown::HashMap;
+
+use super::super::{Begin, Waits};
+use super::config::{Eviction, LeaseConfig};
+use super::room::{Claim, Idle, Rank, Room};
+use crate::{Micros, ProgramId, ReservationId, WorkerId};
+
+/// What a program has left behind on a worker.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Context {
+    pub(super) worker: WorkerId,
+    pub(super) rank: Rank,
+    /// When its last turn ended.
+    pub(super) since: Micros,
+    pub(super) waits: Waits,
+    /// The lease that it would have had if it did not wait for a person.
+    pub(super) full_lease: Micros,
+}
+
+/// One chain of turns.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Program {
+    pub(super) context: Option<Context>,
+    pub(super) turn: Option<ReservationId>,
+    pub(super) tokens: u32,
+    pub(super) steps: u32,
+    /// Nobody will come back after its present turn.
+    pub(super) is_over: bool,
+}
+
+/// A turn that runs.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Run {
+    pub(super) worker: WorkerId,
+    pub(super) since: Micros,
+    pub(super) uncached: u32,
+    /// Tokens charged: the prompt and what was reported since.
+    pub(super) tokens: u32,
+    /// Whether it occupies its worker's refill.
+    pub(super) is_refill: bool,
+    pub(super) has_token: bool,
+}
+
+/// Whether a turn may run.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Gate {
+    /// It waits, with this number, since then.
+    Held(u64, Micros),
+    /// It runs.
+    Running(Run),
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Turn {
+    pub(super) begin: Begin,
+    pub(super) gate: Gate,
+}
+
+/// Everything that the policy knows.
+#[derive(Debug)]
+pub(super) struct Table {
+    pub(super) config: LeaseConfig,
+    pub(super) programs: HashMap<ProgramId, Program>,
+    pub(super) turns: HashMap<ReservationId, Turn>,
+    pub(super) rooms: BTreeMap<WorkerId, Room>,
+    /// Who waits, first come first.
+    pub(super) queue: BTreeMap<u64, ReservationId>,
+    /// When each worker's next lease ends.
+    timers: BTreeSet<(Micros, WorkerId)>,
+    /// Numbers turns that wait and contexts that are left.
+    next: u64,
+    /// Programs of which nothing is left on any worker, since somebody asked.
+    pub(super) gone: Vec<ProgramId>,
+}
+
+impl Table {
+    pub(super) fn new(config: LeaseConfig) -> Self {
+        Self {
+            config,
+            programs: HashMap::new(),
+            turns: HashMap::new(),
+            rooms: BTreeMap::new(),
+            queue: BTreeMap::new(),
+            timers: BTreeSet::new(),
+            next: 0,
+            gone: Vec::new(),
+        }
+    }
+
+    pub(super) fn number(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+
+    /// The context that a program has left, as far as it is still there.
+    pub(super) fn idle(&self, program: ProgramId) -> Option<(Context, Idle)> {
+        let context = self.programs.get(&program)?.context?;
+        let idle = self.rooms.get(&context.worker)?.idle(context.rank)?;
+        Some((context, idle))
+    }
+
+    /// A program leaves `tokens` on `worker` with a claim until `lease_end`.
+    pub(super) fn leave(&mut self, now: Micros, left: Left) -> Option<Context> {
+        let number = self.number();
+        let is_over = left.lease_end <= now;
+        let rank = match self.config.eviction {
+            Eviction::Lru => (now, number),
+            Eviction::LeaseEnd if is_over => (Micros(0), number),
+            Eviction::LeaseEnd => (left.lease_end, number),
+        };
+        let room = self.rooms.get_mut(&left.worker).filter(|r| r.is_live)?;
+        let idle = Idle {
+            program: left.program,
+            tokens: left.tokens,
+            claim: match is_over {
+                true => Claim::Spent,
+                false => Claim::Leased(left.lease_end),
+            },
+        };
+        room.insert(rank, idle);
+        self.arm(left.worker);
+        Some(Context {
+            worker: left.worker,
+            rank,
+            since: now,
+            waits: left.waits,
+            full_lease: left.full_lease,
+        })
+    }
+
+    /// Nobody will come back for this context.
+    pub(super) fn give_up(&mut self, context: Context) {
+        let number = self.number();
+        let Some(room) = self.rooms.get_mut(&context.worker) else {
+            return;
+        };
+        match self.config.eviction {
+            Eviction::Lru => room.spend(context.rank),
+            Eviction::LeaseEnd => {
+                if let Some(idle) = room.remove(context.rank) {
+                    let claim = Claim::Spent;
+                    room.insert((Micros(0), number), Idle { claim, ..idle });
+                }
+            }
+        }
+        self.arm(context.worker);
+    }
+
+    /// A turn runs on this context again.
+    pub(super) fn reuse(&mut self, context: Context) {
+        if let Some(room) = self.rooms.get_mut(&context.worker) {
+            room.remove(context.rank);
+            self.arm(context.worker);
+        }
+    }
+
+    /// Sees to it that `running` tokens fit on a worker. Returns how many contexts went for it.
+    pub(super) fn make_room(&mut self, worker: WorkerId, running: u64) -> usize {
+        let before = self.gone.len();
+        if let Some(room) = self.rooms.get_mut(&worker) {
+            room.make_room(running, &mut self.gone);
+            self.arm(worker);
+        }
+        self.gone.len() - before
+    }
+
+    /// Waits for the next end of a lease on this worker.
+    fn arm(&mut self, worker: WorkerId) {
+        let Some(room) = self.rooms.get_mut(&worker) else {
+            return;
+        };
+        let next = room.next_end();
+        if next == room.armed {
+            return;
+        }
+        if let Some(armed) = std::mem::replace(&mut room.armed, next) {
+            self.timers.remove(&(armed, worker));
+        }
+        self.timers.extend(next.map(|end| (end, worker)));
+    }
+
+    /// When the first lease ends.
+    pub(super) fn next_expiry(&self) -> Option<Micros> {
+        self.timers.first().map(|&(end, _)| end)
+    }
+
+    /// Ends the leases that are due. True when some context has lost its claim.
+    pub(super) fn expire(&mut self, now: Micros) -> bool {
+        let mut any = false;
+        while let Some(&(end, worker)) = self.timers.first()
+            && end <= now
+        {
+            if let Some(room) = self.rooms.get_mut(&worker) {
+                any |= room.expire(now);
+            }
+            self.arm(worker);
+        }
+        any
+    }
+
+    /// Takes a turn out, and out of what it occupies. Returns it.
+    pub(super) fn take(&mut self, ticket: ReservationId) -> Option<Turn> {
+        let turn = self.turns.remove(&ticket)?;
+        match turn.gate {
+            Gate::Held(number, _) => {
+                self.queue.remove(&number);
+            }
+            Gate::Running(run) => self.vacate(&run),
+        }
+        if let Some(program) = self.programs.get_mut(&turn.begin.program) {
+            program.turn = None;
+        }
+        Some(turn)
+    }
+
+    /// A running turn occupies its worker.
+    pub(super) fn occupy(&mut self, run: &Run) {
+        let room = self.rooms.entry(run.worker).or_default();
+        room.running += u64::from(run.tokens);
+        room.turns += 1;
+        room.refills += usize::from(run.is_refill);
+    }
+
+    /// A running turn leaves its worker.
+    pub(super) fn vacate(&mut self, run: &Run) {
+        let Some(room) = self.rooms.get_mut(&run.worker) else {
+            return;
+        };
+        room.running -= u64::from(run.tokens);
+        room.turns -= 1;
+        room.refills -= usize::from(run.is_refill);
+        if !room.is_live && room.turns == 0 {
+            self.rooms.remove(&run.worker);
+        }
+    }
+
+    /// Adds a worker to the live set, or changes its capacity.
+    pub(super) fn set(&mut self, worker: WorkerId, capacity: Option<u64>) {
+        let room = self.rooms.entry(worker).or_default();
+        (room.is_live, room.capacity) = (true, capacity);
+        let running = room.running;
+        self.make_room(worker, running);
+    }
+
+    /// Takes a worker out of the live set, with the contexts that it has.
+    pub(super) fn unset(&mut self, worker: WorkerId) {
+        let Some(room) = self.rooms.get_mut(&worker) else {
+            return;
+        };
+        room.is_live = false;
+        let turns = room.turns;
+        room.clear(&mut self.gone);
+        self.arm(worker);
+        if turns == 0 {
+            self.rooms.remove(&worker);
+        }
+    }
+}
+
+/// What a turn leaves behind.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Left {
+    pub(super) program: ProgramId,
+    pub(super) worker: WorkerId,
+    pub(super) tokens: u32,
+    pub(super) waits: Waits,
+    pub(super) full_lease: Micros,
+    pub(super) lease_end: Micros,
+}

@@ -1,0 +1,361 @@
+//! How a turn gets in, where it goes, and what it leaves behind: the rules of the policy.
+use std::cmp::Reverse;
+
+use super::super::{Begin, Release, Waits};
+use super::config::{Eviction, Evidence, WHOLE, share};
+use super::room::{Claim, Room};
+use super::table::{Gate, Left, Program, Run, Turn};
+use super::{Lease, Refusal, Why};
+use crate::hint::{Action, Hint};
+use crate::receipt::Candidate;
+use crate::{Micros, ProgramId, ReservationId, WorkerId};
+
+/// Where a turn may go.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Choice {
+    /// `None`: anywhere.
+    worker: Option<WorkerId>,
+    uncached: u32,
+    /// Tokens that run on the worker with it.
+    running: u64,
+    is_cold: bool,
+    /// Whether it may pass those who wait.
+    pub(super) is_free: bool,
+}
+
+impl Lease {
+    /// Enters a turn's program; false when the turn cannot be kept account of.
+    pub(super) fn enter(&mut self, begin: &Begin) -> bool {
+        let programs = &mut self.table.programs;
+        let is_full = programs.len() >= self.table.config.max_programs;
+        if is_full && !programs.contains_key(&begin.program) {
+            return false;
+        }
+        let program = programs.entry(begin.program).or_default();
+        if program.turn.is_some() {
+            return false;
+        }
+        program.turn = Some(begin.ticket);
+        program.steps = program.steps.saturating_add(1);
+        program.tokens = begin.prompt_tokens;
+        program.is_over = false;
+        true
+    }
+
+    /// The session has come back: whether its lease would have lasted.
+    pub(super) fn count_wait(&mut self, program: ProgramId) {
+        let context = self.table.programs.get(&program).and_then(|p| p.context);
+        if let Some(context) = context {
+            let gap = self.clock.since(context.since);
+            let outlasted = gap > context.full_lease;
+            self.counters.waits.count(context.waits, outlasted);
+        }
+    }
+
+    /// The worker that may take the turn now: the one with least to compute, then with the least
+    /// running, then the first.
+    pub(super) fn choose(&self, begin: &Begin, rows: &[Candidate]) -> Option<Choice> {
+        let uncounted = rows.iter().any(|row| self.capacity(row.worker).is_none());
+        if rows.is_empty() || uncounted || self.fits_nowhere(begin, rows) {
+            return Some(self.anywhere(begin, rows));
+        }
+        let may = rows.iter().filter(|row| self.refusal(begin, row).is_none());
+        let row =
+            may.min_by_key(|row| (Reverse(row.overlap_tokens), row.active_tokens, row.worker))?;
+        Some(self.choice(begin, row))
+    }
+
+    /// The worker that a turn goes to which has waited for too long.
+    pub(super) fn force(&mut self, begin: &Begin, rows: &[Candidate]) -> Option<Choice> {
+        let best = rows
+            .iter()
+            .min_by_key(|row| (Reverse(row.overlap_tokens), row.active_tokens, row.worker))?;
+        self.counters.forced += 1;
+        Some(self.choice(begin, best))
+    }
+
+    fn choice(&self, begin: &Begin, row: &Candidate) -> Choice {
+        let uncached = begin.prompt_tokens.saturating_sub(row.overlap_tokens);
+        let is_cold = uncached > self.table.config.warm_limit(begin.prompt_tokens);
+        Choice {
+            worker: Some(row.worker),
+            uncached,
+            running: running(row),
+            is_cold,
+            is_free: !is_cold,
+        }
+    }
+
+    /// Nothing is known that could hold the turn; the cost decides where it goes.
+    fn anywhere(&self, begin: &Begin, rows: &[Candidate]) -> Choice {
+        let most = rows.iter().map(|row| row.overlap_tokens).max().unwrap_or(0);
+        Choice {
+            worker: begin.pin,
+            uncached: begin.prompt_tokens.saturating_sub(most),
+            running: 0,
+            is_cold: false,
+            is_free: true,
+        }
+    }
+
+    /// Why the turn may not go to this worker now, if so.
+    pub(super) fn refusal(&self, begin: &Begin, row: &Candidate) -> Option<Why> {
+        let room = self.table.rooms.get(&row.worker)?;
+        let capacity = room.capacity?;
+        let running = running(row);
+        if running > capacity {
+            return Some(Why::Running {
+                have: capacity.saturating_sub(row.active_tokens),
+                need: u64::from(row.additional_tokens),
+            });
+        }
+        let uncached = begin.prompt_tokens.saturating_sub(row.overlap_tokens);
+        let is_cold = uncached > self.table.config.warm_limit(begin.prompt_tokens);
+        if !is_cold || row.requests == 0 {
+            return None;
+        }
+        let needed = running + room.leased() - self.own_lease(begin.program, row.worker);
+        if needed > capacity {
+            return Some(Why::Leases {
+                have: capacity.saturating_sub(needed - u64::from(row.additional_tokens)),
+                need: u64::from(row.additional_tokens),
+                next_end: room.next_end(),
+            });
+        }
+        let is_calm = needed <= share(capacity, self.table.config.calm_share);
+        (room.refills > 0 && !is_calm).then_some(Why::Refill)
+    }
+
+    /// Why each worker does not take the turn now.
+    pub(super) fn refusals(&self, begin: &Begin, rows: &[Candidate], out: &mut Vec<Refusal>) {
+        let refused = rows.iter().filter_map(|row| {
+            Some(Refusal {
+                worker: row.worker,
+                why: self.refusal(begin, row)?,
+            })
+        });
+        out.extend(refused);
+    }
+
+    /// Tokens of the program's own context on this worker, if its lease runs.
+    fn own_lease(&self, program: ProgramId, worker: WorkerId) -> u64 {
+        match self.table.idle(program) {
+            Some((context, idle)) if context.worker == worker => match idle.claim {
+                Claim::Leased(_) => idle.tokens.into(),
+                Claim::Spent => 0,
+            },
+            _ => 0,
+        }
+    }
+
+    fn capacity(&self, worker: WorkerId) -> Option<u64> {
+        self.table.rooms.get(&worker)?.capacity
+    }
+
+    /// Whether the prompt is larger than any of these workers.
+    fn fits_nowhere(&self, begin: &Begin, rows: &[Candidate]) -> bool {
+        let need = u64::from(begin.prompt_tokens);
+        rows.iter()
+            .all(|row| self.capacity(row.worker).is_some_and(|all| all < need))
+    }
+
+    /// Lets a turn go.
+    pub(super) fn go(&mut self, begin: Begin, choice: Choice, out: &mut Vec<Release>) {
+        match choice.is_cold {
+            true => self.counters.cold += 1,
+            false => self.counters.warm += 1,
+        }
+        self.table.turns.insert(
+            begin.ticket,
+            Turn {
+                begin,
+                gate: Gate::Running(Run {
+                    worker: WorkerId(u32::MAX),
+                    since: self.clock,
+                    uncached: choice.uncached,
+                    tokens: begin.prompt_tokens,
+                    is_refill: choice.is_cold,
+                    has_token: false,
+                }),
+            },
+        );
+        if let Some(worker) = choice.worker {
+            self.settle_on(begin, worker, choice);
+        } else {
+            self.forget_context(begin.program);
+        }
+        out.push(Release {
+            ticket: begin.ticket,
+            worker: choice.worker,
+        });
+    }
+
+    /// The turn runs on `worker` from now on, on what its program has left there.
+    fn settle_on(&mut self, begin: Begin, worker: WorkerId, choice: Choice) {
+        let record = self.table.programs.get_mut(&begin.program);
+        let context = record.and_then(|record| record.context.take());
+        if let Some(context) = context {
+            match context.worker == worker {
+                true => self.table.reuse(context),
+                false => self.table.give_up(context),
+            }
+        }
+        if let Some(Turn {
+            gate: Gate::Running(run),
+            ..
+        }) = self.table.turns.get_mut(&begin.ticket)
+        {
+            run.worker = worker;
+            let run = *run;
+            self.table.occupy(&run);
+        }
+        let surrendered = self.table.make_room(worker, choice.running);
+        self.counters.surrendered += surrendered as u64;
+    }
+
+    /// What the program has left somewhere is of no use any more.
+    fn forget_context(&mut self, program: ProgramId) {
+        let record = self.table.programs.get_mut(&program);
+        if let Some(context) = record.and_then(|record| record.context.take()) {
+            self.table.give_up(context);
+        }
+    }
+
+    /// The turn waits.
+    pub(super) fn hold(&mut self, begin: Begin) {
+        self.counters.held += 1;
+        let number = self.table.number();
+        self.table.queue.insert(number, begin.ticket);
+        let gate = Gate::Held(number, self.clock);
+        self.table.turns.insert(begin.ticket, Turn { begin, gate });
+    }
+
+    /// Changes a running turn and what it occupies.
+    pub(super) fn move_run(&mut self, ticket: ReservationId, change: impl FnOnce(Run) -> Run) {
+        let Some(turn) = self.table.turns.get_mut(&ticket) else {
+            return;
+        };
+        let Gate::Running(before) = turn.gate else {
+            return;
+        };
+        let after = change(before);
+        turn.gate = Gate::Running(after);
+        self.table.vacate(&before);
+        self.table.occupy(&after);
+    }
+
+    /// A cold turn has its first token: what computing its prompt took.
+    pub(super) fn learn(&mut self, ticket: ReservationId) {
+        let Some(turn) = self.table.turns.get(&ticket) else {
+            return;
+        };
+        let Gate::Running(run) = turn.gate else {
+            return;
+        };
+        if !run.is_refill || run.has_token {
+            return;
+        }
+        let before = turn.begin.prompt_tokens - run.uncached;
+        let time = self.clock.since(run.since);
+        if let Some(room) = self.table.rooms.get_mut(&run.worker) {
+            room.refill.observe(run.uncached, before, time);
+        }
+    }
+
+    /// The program has ended a turn and keeps its room for a lease.
+    pub(super) fn leave(&mut self, program: ProgramId, run: &Run, tokens: u32, waits: Waits) {
+        let Some(record) = self.table.programs.get_mut(&program) else {
+            return;
+        };
+        record.tokens = tokens;
+        let is_over = record.is_over;
+        let full_lease = match self.table.rooms.get(&run.worker) {
+            Some(room) => lease(room, self.table.config.theta, tokens),
+            None => Micros(0),
+        };
+        let length = match waits {
+            _ if is_over => Micros(0),
+            Waits::Person if self.counters.waits.people_are_late() => {
+                Micros(share(full_lease.0, self.table.config.person_share))
+            }
+            _ => full_lease,
+        };
+        let left = Left {
+            program,
+            worker: run.worker,
+            tokens,
+            waits,
+            full_lease,
+            lease_end: self.clock.plus(length),
+        };
+        let context = self.table.leave(self.clock, left);
+        if let Some(record) = self.table.programs.get_mut(&program) {
+            record.context = context;
+        }
+        self.hint(program, run.worker, (!is_over).then_some(left.lease_end));
+        self.tidy(program);
+    }
+
+    /// Tells an engine that listens.
+    fn hint(&mut self, program: ProgramId, worker: WorkerId, until: Option<Micros>) {
+        if self.table.config.eviction == Eviction::LeaseEnd {
+            let action = match until {
+                Some(until) => Action::Retain { until },
+                None => Action::Demote,
+            };
+            self.hints.push(Hint {
+                program,
+                worker,
+                action,
+            });
+        }
+    }
+
+    /// Forgets a program that is over once its last turn is.
+    pub(super) fn tidy(&mut self, program: ProgramId) {
+        let Some(record) = self.table.programs.get(&program) else {
+            return;
+        };
+        if !record.is_over || record.turn.is_some() {
+            return;
+        }
+        let context = record.context;
+        self.table.programs.remove(&program);
+        if let Some(context) = context {
+            let is_there = self.table.rooms.get(&context.worker);
+            let is_there = is_there.is_some_and(|room| room.idle(context.rank).is_some());
+            self.table.give_up(context);
+            if is_there {
+                self.hint(program, context.worker, None);
+            }
+        }
+    }
+
+    /// Whether the rows of a turn should speak of the account instead of what the index predicts.
+    pub(super) fn keeps_account(&self) -> bool {
+        self.table.config.evidence == Evidence::Account
+    }
+}
+
+/// Tokens that run on the row's worker when the turn does.
+fn running(row: &Candidate) -> u64 {
+    row.active_tokens
+        .saturating_add(u64::from(row.additional_tokens))
+}
+
+/// How long a context of `tokens` keeps its room: until the room has cost as much as a refill.
+fn lease(room: &Room, theta: u32, tokens: u32) -> Micros {
+    let Some(capacity) = room.capacity.filter(|_| tokens > 0) else {
+        return Micros(u64::MAX);
+    };
+    let worth = u128::from(room.refill.time(tokens).0) * u128::from(capacity);
+    let length = worth / u128::from(tokens) * u128::from(theta) / u128::from(WHOLE);
+    Micros(u64::try_from(length).unwrap_or(u64::MAX))
+}
+
+impl Program {
+    /// Whether nothing of it is on any worker and no turn of it runs.
+    pub(super) fn waits_outside(&self, is_held: bool, has_context: bool) -> bool {
+        !has_context && (is_held || self.turn.is_none())
+    }
+}
