@@ -15,6 +15,9 @@ test('what is not said has a default', (t) => {
     host: '127.0.0.1',
     port: 8088,
     timeouts: {
+      requestHeadMs: 30_000,
+      requestIdleMs: 30_000,
+      requestMs: 300_000,
       connectMs: 5_000,
       headersMs: 600_000,
       bodyIdleMs: 300_000,
@@ -24,7 +27,7 @@ test('what is not said has a default', (t) => {
     health: { intervalMs: 2_000, timeoutMs: 2_000, path: '/health' },
     hold: { keepAliveAfterMs: 10_000, keepAliveEveryMs: 10_000 },
     retry: { attempts: 3 },
-    limits: { bodyBytes: 67_108_864 },
+    limits: { bodyBytes: 67_108_864, allBodiesBytes: 536_870_912, connections: 16_384 },
   })
 })
 
@@ -54,7 +57,7 @@ const REFUSED: [object, RegExp][] = [
   ],
   [
     { timeouts: { connectMS: 1 } },
-    /^timeouts\.connectMS is not known; known: connectMs, headersMs, /,
+    /^timeouts\.connectMS is not known; known: requestHeadMs, .*, connectMs, headersMs, /,
   ],
   [{ timeouts: { drainMs: null } }, /^timeouts\.drainMs must be/],
   [{ health: { path: 'health' } }, /^health\.path must be a path that starts with "\/"$/],

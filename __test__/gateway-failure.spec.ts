@@ -2,7 +2,7 @@
  * Workers that fail at every point of a turn, and clients that leave at every point: what the other
  * side sees, and that nothing stays behind.
  */
-import test, { type ExecutionContext } from 'ava'
+import test from 'ava'
 import { type Gateway, gatewayOver, openGateway, until } from './gateway-support.js'
 import { finish, open, send, start } from './support/http-client.js'
 import { answering, type Handler, json, startWorker } from './support/http-worker.js'
@@ -10,12 +10,8 @@ import { API, API_NAMES } from './support/wire-apis.js'
 
 const { path, request } = API['openai-chat']
 
-/** An address where nobody listens. */
-async function refusing(t: ExecutionContext): Promise<{ url: string }> {
-  const worker = await startWorker(t, answering())
-  await worker.close()
-  return worker
-}
+/** An address where nobody listens: one that was free a moment ago may have been taken since. */
+const REFUSING = { url: 'http://127.0.0.1:1' }
 
 const dropping: Handler = (_req, res) => res.destroy()
 
@@ -60,7 +56,9 @@ for (const [what, handler] of BEFORE_THE_FIRST_BYTE) {
 }
 
 test('a worker that refuses connections is marked down, and up again once it answers', async (t) => {
-  const gone = await startWorker(t, answering())
+  // Where other tests take ports of 127.0.0.1 as they come, nobody takes this one meanwhile.
+  const host = process.platform === 'linux' ? '127.0.83.1' : '127.0.0.1'
+  const gone = await startWorker(t, answering(), { host })
   const alive = await startWorker(t, answering())
   await gone.close()
   const gateway = await gatewayOver(t, [gone, alive], { health: { intervalMs: 20 } })
@@ -75,7 +73,7 @@ test('a worker that refuses connections is marked down, and up again once it ans
   }
   t.is(healthOf(gateway, 'w0'), 'down')
   t.is(healthOf(gateway, 'w1'), 'up')
-  await startWorker(t, answering(), gone.port)
+  await startWorker(t, answering(), { host, port: gone.port })
   await until(t, 'the worker is marked up', () => healthOf(gateway, 'w0') === 'up')
 })
 
@@ -113,10 +111,8 @@ test('a worker that takes too long is not asked twice, and the client is told', 
   const gateway = await gatewayOver(t, workers, { timeouts: { headersMs: 50 } })
   const answer = await send(gateway.url + path, { body: request })
   t.is(answer.status, 504)
-  t.is(
-    workers.reduce((sum, worker) => sum + worker.received.length, 0),
-    1,
-  )
+  // On a busy machine the limit may have passed before the worker has read what it was sent.
+  t.true(workers.reduce((sum, worker) => sum + worker.received.length, 0) <= 1)
   t.is(gateway.scheduler.status().reservations, 0)
 })
 
@@ -143,7 +139,7 @@ for (const name of API_NAMES) {
   })
 
   test(`${name}: no worker is a 503 in its shape, with a time to try again`, async (t) => {
-    const gateway = await gatewayOver(t, [await refusing(t)], { health: { intervalMs: 60_000 } })
+    const gateway = await gatewayOver(t, [REFUSING], { health: { intervalMs: 60_000 } })
     const first = await send(gateway.url + api.path, { body: api.request })
     t.is(first.status, 502)
     t.is(first.headers['x-warmpath-worker'], 'w0')
@@ -256,7 +252,7 @@ test('a client that stops reading for too long is let go', async (t) => {
   const [res] = await open(gateway.url + path, { body: { ...request, stream: true } })
   res.on('error', () => {})
   res.pause()
-  t.is(gateway.scheduler.status().reservations, 1)
+  // What is seen now may already be the end of it: on a busy machine the limit passes at once.
   await until(t, 'the worker is let go', () => worker.closed === 1)
   await until(t, 'the reservation ends', () => gateway.scheduler.status().reservations === 0)
 })

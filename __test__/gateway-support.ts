@@ -42,7 +42,7 @@ async function until(
   t: ExecutionContext,
   what: string,
   condition: () => boolean,
-  limitMs = 10_000,
+  limitMs = 30_000,
 ): Promise<void> {
   for (const end = Date.now() + limitMs; Date.now() < end; ) {
     if (condition()) {

@@ -6,6 +6,7 @@ export {
   type AddedWorker,
   type AdmissionOptions,
   type AnswerFacts,
+  type AnswerWatch,
   type CacheOptions,
   type CacheRuleOptions,
   type Candidate,

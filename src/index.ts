@@ -63,4 +63,5 @@ export {
 } from './trace/index.js'
 export { parseBody } from './turn/bounds.js'
 export type { Hold, TurnRequest } from './turn/request.js'
+export type { AnswerWatch } from './turn/watch.js'
 export type { AnswerFacts, Turn, TurnInit } from './turn.js'

@@ -10,7 +10,7 @@
  * the usage option must change). Makes no decision.
  */
 import type { Logger } from './config/index.js'
-import type { ResponseFacts, Usage } from './dialects/index.js'
+import type { Usage } from './dialects/index.js'
 import { WarmpathError } from './errors.js'
 import { askForUsage, requestHeaders, UsageChunkFilter, upstreamUrl } from './forward/index.js'
 import type { Receipt } from './link/report.js'
@@ -18,10 +18,11 @@ import { receiptOf } from './link/report.js'
 import type { KnownTarget, KnownWorker } from './link/topology.js'
 import type { Completion, Link, Placement } from './link.js'
 import type { TurnTrace } from './trace/index.js'
-import { checkResponse } from './turn/check.js'
-import { observeResponse } from './turn/observe.js'
+import { checkAnswer, checkResponse } from './turn/check.js'
+import { isEventStream, observeResponse } from './turn/observe.js'
 import type { ReadRequest } from './turn/request.js'
 import { Reservation } from './turn/reservation.js'
+import { AnswerWatch } from './turn/watch.js'
 
 /** What `fetch` takes beside the address. */
 export interface TurnInit {
@@ -79,6 +80,12 @@ const abandoned = new FinalizationRegistry<Remains>(({ reservation, logger }) =>
   logger?.warn({ reservation: reservation.id }, 'a turn was forgotten: observe, end or dispose it')
 })
 
+const unfinished = new FinalizationRegistry<Remains>(({ reservation, logger }) => {
+  if (reservation.ended) return
+  reservation.cancel()
+  logger?.warn({ reservation: reservation.id }, 'a watch was forgotten: end, fail or cancel it')
+})
+
 export class Turn {
   /** Unique among the turns of a scheduler. */
   readonly id: string
@@ -97,8 +104,8 @@ export class Turn {
   #target: KnownTarget
   #worker: KnownWorker
   #init: TurnInit | undefined
-  /** What an observed stream has told; of its own, so that observing does not keep the turn. */
-  readonly #seen: { facts?: ResponseFacts } = {}
+  /** Of the answer that is observed; an object of its own, so that observing does not keep the turn. */
+  readonly #seen: { watch?: AnswerWatch } = {}
 
   constructor(plan: TurnPlan, reservation: number, promptTokens: number, route: Route) {
     const { topology } = plan.link
@@ -167,23 +174,43 @@ export class Turn {
     checkResponse(response)
     const reservation = this.#reservation
     if (reservation.ended) return response
-    if (reservation.observing || response.bodyUsed || response.body?.locked) {
-      throw new WarmpathError(
-        'WARMPATH_INVALID_ARGUMENT',
-        reservation.observing ? 'this turn observes an answer already' : 'the body is in use',
-      )
+    this.#refuseSecond()
+    if (response.bodyUsed || response.body?.locked) {
+      throw new WarmpathError('WARMPATH_INVALID_ARGUMENT', 'the body is in use')
     }
     const seen = this.#seen
     return observeResponse(response, {
-      dialect: this.#plan.read.dialect,
-      reservation,
-      maxBytes: this.#plan.maxBytes,
+      ...this.#reading(),
       logger: this.#plan.logger,
-      seen: (facts) => {
-        seen.facts = facts
+      begun: (watch) => {
+        seen.watch = watch
       },
-      ...(this.#asksUsage() ? { filter: new UsageChunkFilter() } : {}),
     })
+  }
+
+  /**
+   * What `observe` is, for those who pass an answer on themselves, such as from node's own streams:
+   * tell the watch each piece, pass on what it gives back, and tell it how the answer ended. Undefined
+   * when there is nothing to tell: an answer that is not 2xx ends the reservation at once, and a turn
+   * that has ended observes nothing. Throws INVALID_ARGUMENT for a second answer.
+   */
+  watch(answer: {
+    readonly status: number
+    readonly contentType: string | undefined
+  }): AnswerWatch | undefined {
+    checkAnswer(answer)
+    const reservation = this.#reservation
+    if (reservation.ended) return undefined
+    this.#refuseSecond()
+    if (answer.status < 200 || answer.status > 299) {
+      reservation.fail()
+      return undefined
+    }
+    const isStream = isEventStream(answer.contentType)
+    const watch = new AnswerWatch({ ...this.#reading(), isStream, stop: () => undefined })
+    unfinished.register(watch, { reservation, logger: this.#plan.logger })
+    this.#seen.watch = watch
+    return watch
   }
 
   /**
@@ -234,7 +261,7 @@ export class Turn {
    * not a short answer: in the dialect of the request, going on from what was passed.
    */
   errorEvent(code: string, message: string): string {
-    return this.#plan.read.dialect.errorEvent(code, message, this.#seen.facts)
+    return this.#plan.read.dialect.errorEvent(code, message, this.#seen.watch?.facts())
   }
 
   /** Why the turn went where it went; undefined when the record has been overwritten. */
@@ -249,6 +276,20 @@ export class Turn {
 
   async [Symbol.asyncDispose](): Promise<void> {
     this[Symbol.dispose]()
+  }
+
+  #refuseSecond(): void {
+    if (!this.#reservation.observing) return
+    throw new WarmpathError('WARMPATH_INVALID_ARGUMENT', 'this turn observes an answer already')
+  }
+
+  #reading() {
+    return {
+      dialect: this.#plan.read.dialect,
+      reservation: this.#reservation,
+      maxBytes: this.#plan.maxBytes,
+      filter: this.#asksUsage() ? new UsageChunkFilter() : undefined,
+    }
   }
 
   #build(): TurnInit {

@@ -34,10 +34,16 @@ interface Worker {
   close(): Promise<void>
 }
 
-/** A worker on `port` (0: any) that answers what `handler` answers, and 200 on /health. */
-async function startWorker(t: ExecutionContext, handler: Handler, port = 0): Promise<Worker> {
+const LOOPBACK = '127.0.0.1'
+
+/** A worker at `at` (default: any port) that answers what `handler` answers, and 200 on /health. */
+async function startWorker(
+  t: ExecutionContext,
+  handler: Handler,
+  at: { port?: number; host?: string } = {},
+): Promise<Worker> {
   const received: Received[] = []
-  const { server, url } = await listen(t, port, async (req, res) => {
+  const { server, url } = await listen(t, at, async (req, res) => {
     res.on('error', () => {})
     res.once('close', () => {
       worker.closed += 1
@@ -56,15 +62,19 @@ async function startWorker(t: ExecutionContext, handler: Handler, port = 0): Pro
 
 /** The address of a server that answers what `listener` answers. */
 async function serve(t: ExecutionContext, listener: RequestListener): Promise<string> {
-  return (await listen(t, 0, listener)).url
+  return (await listen(t, {}, listener)).url
 }
 
 /** A server that lives as long as the test. */
-async function listen(t: ExecutionContext, port: number, listener: RequestListener) {
-  const server = createServer(listener).listen(port, '127.0.0.1')
+async function listen(
+  t: ExecutionContext,
+  { port = 0, host = LOOPBACK }: { port?: number; host?: string },
+  listener: RequestListener,
+) {
+  const server = createServer(listener).listen(port, host)
   t.teardown(() => stop(server))
   await once(server, 'listening')
-  return { server, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` }
+  return { server, url: `http://${host}:${(server.address() as AddressInfo).port}` }
 }
 
 async function stop(server: Server): Promise<void> {

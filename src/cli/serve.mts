@@ -2,16 +2,23 @@
  * `warmpath serve`: the gateway as a process.
  *
  * Reads the configuration file, starts the gateway, says where it listens on standard error, and
- * stops on SIGTERM or SIGINT: what is under way is finished first, a second signal ends at once.
- * Standard output is the access log's alone, so that it can be piped.
+ * stops on SIGTERM or SIGINT: what is under way is finished first, a second signal ends at once. On
+ * SIGHUP it reads the file again. Standard output is the access log's alone, so that it can be piped.
  */
-import { readFile } from 'node:fs/promises'
 import { Command, InvalidArgumentError } from 'commander'
-import { type Gateway, type GatewayConfig, readConfig, startGateway } from '../gateway/index.js'
+import {
+  checkConfig,
+  type Gateway,
+  type GatewayConfig,
+  loadConfig,
+  readText,
+  startGateway,
+} from '../gateway/index.js'
 import { jsonl, Scheduler, WarmpathError } from '../index.js'
 
 interface ServeOptions {
   config: string
+  check?: true
   host?: string
   port?: number
   log?: true
@@ -23,7 +30,7 @@ interface ServeOptions {
 const TRACE_BYTES = 256 * 1024 * 1024
 
 const EXAMPLE = `
-A configuration file (JSON); everything but "scheduler" may be left out:
+A configuration file (JSON or YAML); everything but "scheduler" may be left out:
   {
     "port": 8088,
     "scheduler": {
@@ -35,6 +42,8 @@ A configuration file (JSON); everything but "scheduler" may be left out:
       "aliases": { "auto": ["qwen", "frontier"] }
     }
   }
+
+Editors complete it and check it with "$schema": "./node_modules/warmpath/gateway.schema.json".
 
 Clients use it as their base URL: /v1/chat/completions, /v1/responses, /v1/messages.
 Also there: /healthz, /status, /receipts/ID, /v1/models, /v1/models/NAME.
@@ -51,7 +60,8 @@ Exit codes: 0 stopped by a signal, 1 failed, 2 wrong usage or configuration.`
 function serveCommand(): Command {
   return new Command('serve')
     .description('run the gateway: OpenAI Chat, OpenAI Responses and Anthropic Messages over HTTP')
-    .requiredOption('-c, --config <file>', 'configuration file (JSON)')
+    .requiredOption('-c, --config <file>', 'configuration file (JSON or YAML)')
+    .option('--check', 'say whether the configuration is right, and end')
     .option('-p, --port <number>', 'port, over the one of the file; 0 takes any free one', readPort)
     .option('-H, --host <address>', 'address to listen on, over the one of the file')
     .option('--log', 'one JSON line for each request on standard output')
@@ -70,28 +80,33 @@ function readPort(text: string): number {
 async function serve(options: ServeOptions): Promise<void> {
   // From the start on: who hears "listens" may signal at once.
   const stop = stopSignal()
-  const config = await loadConfig(options.config)
+  const config = await loadConfig(options.config, process.env)
   if (options.host !== undefined) config.host = options.host
   if (options.port !== undefined) config.port = options.port
   if (options.log) config.accessLog = logToOutput()
   await addTrace(config, options)
+  if (options.check) {
+    process.stdout.write(`${options.config} is right: ${checkConfig(config)}\n`)
+    return
+  }
   const gateway = await startGateway(config)
+  const reload = () => void reloadFrom(options.config, gateway)
+  process.on('SIGHUP', reload)
   process.stderr.write(`warmpath listens on ${gateway.url}\n`)
   await stop
+  process.off('SIGHUP', reload)
   process.stderr.write('warmpath stops: no new requests, waiting for those under way\n')
   await closeUnlessHurried(gateway)
 }
 
-async function loadConfig(file: string): Promise<GatewayConfig> {
-  const text = await readText(file)
+/** A file that is wrong changes nothing: one line says why, and the gateway goes on as it was. */
+async function reloadFrom(file: string, gateway: Gateway): Promise<void> {
   try {
-    return readConfig(JSON.parse(text), process.env)
+    const changes = gateway.reload(await loadConfig(file, process.env))
+    process.stderr.write(`warmpath has read ${file} again: ${changes}\n`)
   } catch (error) {
-    if (WarmpathError.is(error)) throw error
-    // The parser's message may quote the file, and with it a credential; its position may not.
-    const position = /position \d+( \(line \d+ column \d+\))?/.exec((error as Error).message)?.[0]
-    const where = position === undefined ? '' : ` at ${position}`
-    throw new WarmpathError('WARMPATH_CONFIG', `${file} is not valid JSON${where}`)
+    const message = WarmpathError.is(error) ? error.message : 'internal error'
+    process.stderr.write(`warmpath goes on as it was: ${message}\n`)
   }
 }
 
@@ -106,15 +121,6 @@ async function addTrace(config: GatewayConfig, options: ServeOptions): Promise<v
   const key = traceKeyFile === undefined ? {} : { key: await readText(traceKeyFile) }
   const sink = jsonl({ path, rotate: { bytes: TRACE_BYTES } })
   config.scheduler = { ...config.scheduler, trace: { ...config.scheduler.trace, sink, ...key } }
-}
-
-async function readText(file: string): Promise<string> {
-  try {
-    return (await readFile(file, 'utf8')).trim()
-  } catch (error) {
-    const code = (error as NodeJS.ErrnoException).code ?? 'an error'
-    throw new WarmpathError('WARMPATH_CONFIG', `cannot read ${file} (${code})`)
-  }
 }
 
 /** Stops writing when whoever read the log has gone; serving is worth more than logging. */

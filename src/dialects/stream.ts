@@ -27,6 +27,12 @@ function streamReader(onJson: OnJson): StreamReader {
     push: (bytes) => splitter.push(bytes),
     end: () => splitter.end(),
     facts: (): ResponseFacts => answer.facts(),
+    get firstToken() {
+      return answer.firstToken
+    },
+    get ended() {
+      return answer.ended
+    },
     get anomalies() {
       return garbage + splitter.skipped
     },

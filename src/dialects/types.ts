@@ -98,6 +98,9 @@ interface StreamReader {
   end(): void
   /** What is known so far; a copy. */
   facts(): ResponseFacts
+  /** The two facts that somebody may want after each piece, without the others. */
+  readonly firstToken: boolean
+  readonly ended: boolean
   /** Events that could not be read: no JSON object, or larger than 16 Mi characters. */
   readonly anomalies: number
 }

@@ -1,41 +1,91 @@
 /**
- * Question: what did the client send, if it is not too much?
+ * Question: what did the client send, if it is not too much and not too slow?
  *
  * Reads a request body as sent, undecoded, up to a limit. The limit is on what is held in memory: a
  * declared length above it is refused before a byte is read, and a body without one as soon as it
- * passes the limit. The rest of a refused body is left to whoever answers (exchange.ts drops it).
+ * passes the limit. All bodies together have a limit too, from their first byte until their exchange
+ * is over, so that memory is bounded however many clients send large ones. A client that sends
+ * nothing for a while is given up. The rest of a refused body is left to whoever answers (exchange.ts
+ * drops it).
  *
  * One copy at the end joins the pieces; a body that came in one piece is not copied.
  */
-import type { IncomingMessage } from 'node:http'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import { WarmpathError } from '../index.js'
 
-/** Throws WARMPATH_BODY_TOO_LARGE above `limit` bytes, WARMPATH_ABORTED when the client goes. */
-async function readBody(req: IncomingMessage, limit: number): Promise<Buffer> {
-  if (Number(req.headers['content-length'] ?? 0) > limit) throw tooLarge(limit)
-  const pieces: Buffer[] = []
-  let size = 0
+interface BodyRules {
+  /** The largest body, in bytes. */
+  readonly bodyBytes: number
+  /** All bodies at once, in bytes. */
+  readonly allBodiesBytes: number
+  /** The longest time between two pieces, in milliseconds. */
+  readonly idleMs: number
+}
+
+/** The request bodies of one gateway. */
+class Bodies {
+  readonly #rules: BodyRules
+  #held = 0
+
+  constructor(rules: BodyRules) {
+    this.#rules = rules
+  }
+
+  /** Bytes that are held now. */
+  get held(): number {
+    return this.#held
+  }
+
+  /**
+   * The body of `req`, counted until `res` is closed. Throws WARMPATH_BODY_TOO_LARGE,
+   * WARMPATH_OVERLOADED, WARMPATH_CLIENT_SLOW; WARMPATH_ABORTED when the client goes.
+   */
+  async read(req: IncomingMessage, res: ServerResponse): Promise<Buffer> {
+    const { bodyBytes, allBodiesBytes, idleMs } = this.#rules
+    if (Number(req.headers['content-length'] ?? 0) > bodyBytes) throw tooLarge(bodyBytes)
+    const pieces: Buffer[] = []
+    let size = 0
+    res.once('close', () => {
+      this.#held -= size
+    })
+    await everyPiece(req, idleMs, (piece) => {
+      if (size + piece.length > bodyBytes) throw tooLarge(bodyBytes)
+      if (this.#held + piece.length > allBodiesBytes) throw overloaded()
+      size += piece.length
+      this.#held += piece.length
+      pieces.push(piece)
+    })
+    const only = pieces.length === 1 ? pieces[0] : undefined
+    return only ?? Buffer.concat(pieces)
+  }
+}
+
+/** Gives each piece to `take` until the end; stops at the first throw, and leaves `req` paused. */
+function everyPiece(
+  req: IncomingMessage,
+  idleMs: number,
+  take: (piece: Buffer) => void,
+): Promise<void> {
   return new Promise((resolve, reject) => {
-    const stop = (error: WarmpathError) => {
-      req.off('data', take)
+    const settle = (error?: unknown) => {
+      clearTimeout(idle)
+      req.off('data', onPiece).off('end', settle).off('error', onGone).off('close', onGone)
+      if (error === undefined) return resolve()
       req.pause()
       reject(error)
     }
-    const take = (piece: Buffer) => {
-      size += piece.length
-      if (size > limit) return stop(tooLarge(limit))
-      pieces.push(piece)
+    const onGone = () => settle(gone())
+    const onPiece = (piece: Buffer) => {
+      idle.refresh()
+      try {
+        take(piece)
+      } catch (error) {
+        settle(error)
+      }
     }
-    req.on('data', take)
-    req.once('end', () => resolve(join(pieces)))
-    req.once('error', () => stop(gone()))
-    req.once('close', () => stop(gone()))
+    const idle = setTimeout(() => settle(slow(idleMs)), idleMs)
+    req.on('data', onPiece).once('end', settle).once('error', onGone).once('close', onGone)
   })
-}
-
-function join(pieces: Buffer[]): Buffer {
-  const only = pieces.length === 1 ? pieces[0] : undefined
-  return only ?? Buffer.concat(pieces)
 }
 
 function tooLarge(limit: number): WarmpathError {
@@ -45,8 +95,22 @@ function tooLarge(limit: number): WarmpathError {
   )
 }
 
+function overloaded(): WarmpathError {
+  return new WarmpathError(
+    'WARMPATH_OVERLOADED',
+    'the gateway holds as many bytes of requests as limits.allBodiesBytes allows',
+  )
+}
+
+function slow(idleMs: number): WarmpathError {
+  return new WarmpathError(
+    'WARMPATH_CLIENT_SLOW',
+    `nothing of the request's body came for timeouts.requestIdleMs (${idleMs})`,
+  )
+}
+
 function gone(): WarmpathError {
   return new WarmpathError('WARMPATH_ABORTED', 'the client closed the connection')
 }
 
-export { readBody }
+export { Bodies }

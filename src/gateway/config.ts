@@ -2,7 +2,7 @@
  * Question: what may a gateway be told, and what holds where it was told nothing?
  *
  * `settle` turns a GatewayConfig into Settings, which have every value. `readConfig` is the same
- * for a parsed JSON file: it also puts the values of environment variables where the file says
+ * for a parsed file: it also puts the values of environment variables where the file says
  * `env:NAME`, so that a file never has to hold a credential. The scheduler's own options are
  * checked by the scheduler; only the references to the environment are looked at here.
  *
@@ -13,6 +13,12 @@ import { onlyKeys, plainObject, refuse, section, text, whole } from './check.js'
 
 /** Time limits of one request and of stopping, in milliseconds. */
 interface Timeouts {
+  /** From an open connection to the whole head of a request. Default 30 s. */
+  requestHeadMs: number
+  /** Between two pieces of a request's body. Default 30 s. */
+  requestIdleMs: number
+  /** To the end of a request's body. Default 5 min. */
+  requestMs: number
   /** To a connection with a worker. Default 5 s. */
   connectMs: number
   /** From a sent request to the head of its answer; a turn without a stream ends only then. Default 10 min. */
@@ -51,6 +57,13 @@ interface RetryOptions {
 interface GatewayLimits {
   /** The largest request body in bytes, as sent and after decompression. Default 64 MiB. */
   bodyBytes: number
+  /**
+   * All request bodies that are held at once, as sent, in bytes; one counts until its answer has
+   * ended. A body costs about four times its size while it is read. Default 512 MiB.
+   */
+  allBodiesBytes: number
+  /** Connections of clients at once; more are closed as they come. Default 16,384. */
+  connections: number
 }
 
 /** Takes one line of the access log, without its line end; access.ts has the fields. */
@@ -93,6 +106,9 @@ const checkHost = text(/^[\w.:-]+$/, 'a host name or address', '127.0.0.1')
 const checkPort = whole(0, 65_535, '', 8088)
 const milliseconds = (fallback: number) => whole(1, HOUR_MS, 'milliseconds', fallback)
 const checkTimeouts = section<Timeouts>({
+  requestHeadMs: milliseconds(30_000),
+  requestIdleMs: milliseconds(30_000),
+  requestMs: milliseconds(300_000),
   connectMs: milliseconds(5_000),
   headersMs: milliseconds(600_000),
   bodyIdleMs: milliseconds(300_000),
@@ -111,6 +127,8 @@ const checkHold = section<HoldOptions>({
 const checkRetry = section<RetryOptions>({ attempts: whole(1, 16, 'attempts', 3) })
 const checkLimits = section<GatewayLimits>({
   bodyBytes: whole(1, 2 ** 30, 'bytes', 64 * 1024 * 1024),
+  allBodiesBytes: whole(1, 2 ** 40, 'bytes', 512 * 1024 * 1024),
+  connections: whole(1, 1_000_000, '', 16_384),
 })
 
 const FILE_KEYS = ['host', 'port', 'scheduler', 'timeouts', 'health', 'hold', 'retry', 'limits']
@@ -132,11 +150,11 @@ function settle(config: GatewayConfig): Settings {
 type Environment = Readonly<Record<string, string | undefined>>
 
 /**
- * Reads the JSON value of a configuration file. Throws WARMPATH_CONFIG naming the field; what the
+ * Reads the value of a configuration file. Throws WARMPATH_CONFIG naming the field; what the
  * scheduler's options must be is found out by `startGateway`.
  */
 function readConfig(file: unknown, environment: Environment): GatewayConfig {
-  const given = plainObject(file, 'the configuration')
+  const { $schema: _forEditors, ...given } = plainObject(file, 'the configuration')
   onlyKeys(given, FILE_KEYS, '')
   if (given.scheduler === undefined) refuse('scheduler', 'given: the options of the scheduler')
   const options = plainObject(given.scheduler, 'scheduler')
@@ -209,6 +227,7 @@ function prefixed(error: unknown): unknown {
 
 export {
   type AccessSink,
+  type Environment,
   type GatewayConfig,
   type HealthOptions,
   type HoldOptions,

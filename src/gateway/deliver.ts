@@ -1,67 +1,116 @@
 /**
  * Question: how does a worker's answer reach a client that may be slower, or leave?
  *
- * Bytes pass as they come. The next piece is asked for only when the client's connection has taken
- * the last one, so a slow client slows the worker down and nothing piles up here. A client that
- * takes nothing for `clientIdleMs` counts as gone: it would hold room on a worker for ever.
+ * Bytes pass as they come. When the client's connection is full the worker is not read, so a slow
+ * client slows the worker down and nothing piles up here. A client that takes nothing for
+ * `clientIdleMs` counts as gone: it would hold room on a worker for ever.
  *
- * It does not look into the bytes; that they end the reservation is the business of the Response
- * that it reads (`Turn.observe`). When the client goes, that Response's body is cancelled.
+ * It does not look into the bytes; that is the business of the watch that a turn's answer goes
+ * through, which also ends the reservation. When the client goes, the exchange's signal gives the
+ * answer up.
  */
-import { once } from 'node:events'
+import type { Taker, UpstreamAnswer } from './answer.js'
 import type { Exchange } from './exchange.js'
+import type { UpstreamFailure } from './failures.js'
 import { isEventStream, passedHeaders } from './headers.js'
 
-/** Sends head and body. Throws what the body throws, or why the exchange was given up. */
-async function deliver(
-  exchange: Exchange,
-  response: Response,
-  clientIdleMs: number,
-): Promise<void> {
+/** What reads an answer on its way: an AnswerWatch. */
+interface Through {
+  push(piece: Uint8Array): Uint8Array
+  end(): Uint8Array
+  fail(): void
+}
+
+/** Reads nothing and changes nothing. */
+const UNREAD: Through = {
+  push: (piece) => piece,
+  end: () => new Uint8Array(0),
+  fail: () => {},
+}
+
+interface Delivery {
+  readonly answer: UpstreamAnswer
+  /** Default: it passes unread. */
+  readonly through?: Through | undefined
+  readonly clientIdleMs: number
+}
+
+/** Sends head and body. Rejects with why the body broke, or why the exchange was given up. */
+async function deliver(exchange: Exchange, delivery: Delivery): Promise<void> {
+  const { answer } = delivery
   try {
-    exchange.head(response.status, passedHeaders(response.headers))
+    exchange.head(answer.status, passedHeaders(answer.headers))
   } catch (error) {
-    await response.body?.cancel(error)
+    answer.drop()
     throw error
   }
-  if (isEventStream(response.headers)) exchange.beginStream()
-  if (response.body) await pump(exchange, response.body, clientIdleMs)
+  if (isEventStream(answer.headers)) exchange.beginStream()
+  await pump(exchange, delivery)
   exchange.end()
 }
 
 /** The body only, into an answer whose head was sent while the turn was held. */
-async function pump(
-  exchange: Exchange,
-  body: ReadableStream<Uint8Array>,
-  clientIdleMs: number,
-): Promise<void> {
-  const reader = body.getReader()
-  const leave = () => void reader.cancel(exchange.signal.reason).catch(() => {})
-  exchange.signal.addEventListener('abort', leave, { once: true })
-  if (exchange.signal.aborted) leave()
-  try {
-    for (;;) {
-      const piece = await reader.read()
-      exchange.signal.throwIfAborted()
-      if (piece.done) return
-      if (!exchange.write(piece.value)) await drained(exchange, clientIdleMs)
-    }
-  } finally {
-    exchange.signal.removeEventListener('abort', leave)
-    // Without effect on a body that has ended.
-    leave()
-  }
+function pump(exchange: Exchange, delivery: Delivery): Promise<void> {
+  return new Promise((resolve, reject) => {
+    delivery.answer.passTo(new Pump(exchange, delivery, { resolve, reject }))
+  })
 }
 
-/** Resolves when the client has taken what was written, or has gone. */
-async function drained(exchange: Exchange, clientIdleMs: number): Promise<void> {
-  const idle = setTimeout(() => exchange.res.destroy(), clientIdleMs)
-  try {
-    await once(exchange.res, 'drain', { signal: exchange.signal })
-  } catch {
-    // Given up, or the client went; the next read sees the signal.
-  } finally {
-    clearTimeout(idle)
+interface Settled {
+  resolve(): void
+  reject(error: unknown): void
+}
+
+class Pump implements Taker {
+  readonly #exchange: Exchange
+  readonly #answer: UpstreamAnswer
+  readonly #through: Through
+  readonly #clientIdleMs: number
+  readonly #settled: Settled
+  #full = false
+
+  constructor(exchange: Exchange, delivery: Delivery, settled: Settled) {
+    this.#exchange = exchange
+    this.#answer = delivery.answer
+    this.#through = delivery.through ?? UNREAD
+    this.#clientIdleMs = delivery.clientIdleMs
+    this.#settled = settled
+  }
+
+  piece(bytes: Uint8Array): void {
+    this.#write(this.#through.push(bytes))
+  }
+
+  end(): void {
+    this.#write(this.#through.end())
+    this.#settled.resolve()
+  }
+
+  failed(failure: UpstreamFailure): void {
+    const { signal } = this.#exchange
+    this.#through.fail()
+    this.#settled.reject(signal.aborted ? signal.reason : failure)
+  }
+
+  #write(bytes: Uint8Array): void {
+    if (bytes.length > 0 && !this.#exchange.write(bytes) && !this.#full) this.#wait()
+  }
+
+  /** Until the client has taken what was written, or has gone. */
+  #wait(): void {
+    const { res } = this.#exchange
+    this.#full = true
+    this.#answer.pause()
+    const idle = setTimeout(() => res.destroy(), this.#clientIdleMs)
+    const goOn = () => {
+      clearTimeout(idle)
+      res.off('drain', goOn)
+      res.off('close', goOn)
+      this.#full = false
+      this.#answer.resume()
+    }
+    res.once('drain', goOn)
+    res.once('close', goOn)
   }
 }
 

@@ -133,6 +133,9 @@ class Exchange {
   /** A whole JSON answer. */
   json(status: number, value: unknown, headers: HeaderList = []): void {
     const body = Buffer.from(`${JSON.stringify(value)}\n`)
+    const isUnread = !this.req.readableEnded && this.#bodyExpected()
+    // Before the head, which tells the client that the connection ends.
+    if (isUnread) this.res.shouldKeepAlive = false
     this.head(status, [
       ['content-type', 'application/json; charset=utf-8'],
       ['content-length', String(body.length)],
@@ -140,8 +143,8 @@ class Exchange {
     ])
     this.bytes += body.length
     if (this.req.method === 'HEAD') this.res.end()
-    else if (this.req.readableEnded || !this.#bodyExpected()) this.res.end(body)
-    else this.#endUnread(body)
+    else if (isUnread) this.#endUnread(body)
+    else this.res.end(body)
   }
 
   #bodyExpected(): boolean {
@@ -156,7 +159,6 @@ class Exchange {
    */
   #endUnread(body: Buffer): void {
     const { req, res } = this
-    res.shouldKeepAlive = false
     res.write(body)
     const timer = setTimeout(() => res.end(), LINGER_MS)
     timer.unref()

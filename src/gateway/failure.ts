@@ -18,6 +18,7 @@ const RETRY_AFTER: Readonly<Record<string, number>> = {
   WARMPATH_OWNER_UNAVAILABLE: 5,
   WARMPATH_HOLD_LIMIT: 5,
   WARMPATH_CLOSED: 1,
+  WARMPATH_OVERLOADED: 1,
 }
 
 interface Told {

@@ -13,21 +13,26 @@ import type { About } from './exchange.js'
 type HeaderList = readonly [string, string][]
 
 /** An answer's headers as a worker sent them, as the client gets them. */
-function passedHeaders(headers: Headers): HeaderList {
+function passedHeaders(headers: HeaderList): HeaderList {
   const passed = responseHeaders(headers).filter(([name]) => !name.startsWith('x-warmpath-'))
   const kept = isEventStream(headers)
     ? ['content-encoding']
     : ['content-encoding', 'content-length']
   for (const name of kept) {
-    const value = headers.get(name)
-    if (value !== null) passed.push([name, value])
+    const value = headerOf(headers, name)
+    if (value !== undefined) passed.push([name, value])
   }
   return passed
 }
 
 /** Whether these headers announce server-sent events. */
-function isEventStream(headers: Headers): boolean {
-  return /^text\/event-stream\b/i.test(headers.get('content-type') ?? '')
+function isEventStream(headers: HeaderList): boolean {
+  return /^text\/event-stream\b/i.test(headerOf(headers, 'content-type') ?? '')
+}
+
+/** The first of that name. */
+function headerOf(headers: HeaderList, name: string): string | undefined {
+  return headers.find(([each]) => each === name)?.[1]
 }
 
 /** Names of the headers that say where a turn went. */
@@ -62,4 +67,4 @@ function percentEncode(character: string): string {
     .join('')
 }
 
-export { ABOUT_HEADERS, answerHeaders, type HeaderList, isEventStream, passedHeaders }
+export { ABOUT_HEADERS, answerHeaders, type HeaderList, headerOf, isEventStream, passedHeaders }

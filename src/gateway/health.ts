@@ -11,7 +11,8 @@
  */
 import { type Scheduler, WarmpathError } from '../index.js'
 import type { HealthOptions } from './config.js'
-import { type Upstream, UpstreamFailure } from './upstream.js'
+import { UpstreamFailure } from './failures.js'
+import type { Upstream } from './upstream.js'
 
 interface Watch {
   worker: string
@@ -84,9 +85,9 @@ class HealthWatch {
     const signal = AbortSignal.any([limit, this.#closing.signal])
     const request = { url: probeUrl(url, this.#options.path), method: 'GET', headers: {} }
     try {
-      const response = await this.#upstream.call(request, signal)
-      await response.body?.cancel()
-      return response.status < 500
+      const answer = await this.#upstream.call(request, signal)
+      answer.drop()
+      return answer.status < 500
     } catch (error) {
       if (error instanceof UpstreamFailure) return false
       throw error

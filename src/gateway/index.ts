@@ -4,4 +4,5 @@
  * surface, so it is also the largest example of how to use it.
  */
 export { type GatewayConfig, readConfig } from './config.js'
-export { type Gateway, startGateway } from './server.js'
+export { loadConfig, readText } from './file.js'
+export { checkConfig, type Gateway, startGateway } from './server.js'

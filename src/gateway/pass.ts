@@ -10,15 +10,15 @@
  */
 import type { IncomingHttpHeaders } from 'node:http'
 import { type Destination, parseBody, upstreamUrl, WarmpathError } from '../index.js'
-import { readBody } from './body.js'
+import type { UpstreamAnswer } from './answer.js'
 import { deliver } from './deliver.js'
 import type { Exchange } from './exchange.js'
+import { UpstreamFailure } from './failures.js'
 import type { Parts } from './turns.js'
-import { UpstreamFailure } from './upstream.js'
 
 /** To a worker that is up and serves the body's model. */
 async function passOn(parts: Parts, exchange: Exchange): Promise<void> {
-  const raw = await readBody(exchange.req, parts.settings.limits.bodyBytes)
+  const raw = await parts.bodies.read(exchange.req, exchange.res)
   const body = objectIn(raw)
   const model = typeof body?.model === 'string' ? body.model : undefined
   for (let left = parts.settings.retry.attempts - 1; ; left -= 1) {
@@ -26,21 +26,21 @@ async function passOn(parts: Parts, exchange: Exchange): Promise<void> {
     const renamed = body && model !== undefined && to.model !== model
     const sent = renamed ? JSON.stringify({ ...body, model: to.model }) : raw
     const outcome = await ask(parts, exchange, to, sent)
-    if (outcome instanceof Response) return give(parts, exchange, outcome)
+    if (!(outcome instanceof UpstreamFailure)) return give(parts, exchange, outcome)
     if (left === 0 || outcome.kind !== 'refused') throw outcome
   }
 }
 
 /** To the worker that holds the response `id`. Throws WARMPATH_UNKNOWN_ID when none is known. */
 async function passToOwner(parts: Parts, exchange: Exchange, id: string): Promise<void> {
-  const raw = await readBody(exchange.req, parts.settings.limits.bodyBytes)
+  const raw = await parts.bodies.read(exchange.req, exchange.res)
   const { scheduler } = parts
   const owner = scheduler.responseOwner(id, scheduler.tenantOf(exchange.req.headers))
   if (owner === undefined) {
     throw new WarmpathError('WARMPATH_UNKNOWN_ID', 'no worker is known to hold this response')
   }
   const outcome = await ask(parts, exchange, owner, raw)
-  if (!(outcome instanceof Response)) throw outcome
+  if (outcome instanceof UpstreamFailure) throw outcome
   await give(parts, exchange, outcome)
 }
 
@@ -62,7 +62,7 @@ async function ask(
   exchange: Exchange,
   to: Destination,
   body: string | Buffer,
-): Promise<Response | UpstreamFailure> {
+): Promise<UpstreamAnswer | UpstreamFailure> {
   const { worker, target, model } = to
   Object.assign(exchange.about, { worker, target, model })
   const url = upstreamUrl(to.url, exchange.path)
@@ -88,8 +88,8 @@ function encodingOf(headers: IncomingHttpHeaders): Record<string, string> {
   return encoding === undefined ? {} : { 'content-encoding': encoding }
 }
 
-async function give(parts: Parts, exchange: Exchange, response: Response): Promise<void> {
-  await deliver(exchange, response, parts.settings.timeouts.clientIdleMs)
+async function give(parts: Parts, exchange: Exchange, answer: UpstreamAnswer): Promise<void> {
+  await deliver(exchange, { answer, clientIdleMs: parts.settings.timeouts.clientIdleMs })
 }
 
 export { passOn, passToOwner }

@@ -9,10 +9,17 @@
  * It owns the agent and the probes, and the scheduler unless the caller brought one.
  */
 import { once } from 'node:events'
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import {
+  createServer,
+  type IncomingMessage,
+  type Server,
+  type ServerOptions,
+  type ServerResponse,
+} from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { type Dialect, dialectOf, type Scheduler, WarmpathError } from '../index.js'
 import { accessLine } from './access.js'
+import { Bodies } from './body.js'
 import {
   type AccessSink,
   type GatewayConfig,
@@ -23,6 +30,7 @@ import {
 import { Exchange } from './exchange.js'
 import { fail } from './failure.js'
 import { HealthWatch } from './health.js'
+import { Reloader } from './reload.js'
 import { canonicalPath, route } from './routes.js'
 import type { Parts } from './turns.js'
 import { Upstream } from './upstream.js'
@@ -32,6 +40,11 @@ interface Gateway {
   /** Where it listens, without a slash at the end. */
   readonly url: string
   readonly scheduler: Scheduler
+  /**
+   * Goes over to another configuration as far as that is possible while running: reload.ts says how
+   * far. Says what changed, for people. Throws WARMPATH_CONFIG, and nothing has changed then.
+   */
+  reload(config: GatewayConfig): string
   /** Stops as the head of server.ts says. Never rejects; idempotent. */
   close(): Promise<void>
 }
@@ -40,6 +53,8 @@ interface Gateway {
 const GOODBYE_MS = 1_000
 /** Longer than the idle time of common load balancers, which must be the ones to close first. */
 const KEEP_ALIVE_MS = 75_000
+/** How often connections are looked at for those that take too long, in milliseconds. */
+const MAX_CHECK_MS = 30_000
 
 /** Resolves once it listens. Throws WARMPATH_CONFIG, also when the address cannot be had. */
 async function startGateway(config: GatewayConfig): Promise<Gateway> {
@@ -54,18 +69,32 @@ async function startGateway(config: GatewayConfig): Promise<Gateway> {
     throw error
   }
   let stopped: Promise<void> | undefined
+  const reloader = new Reloader(config, scheduler)
   const close = async () => {
+    reloader.close()
     await running.stop()
     if (owned) await end(scheduler)
   }
   return {
     url: running.url,
     scheduler,
+    reload: (next) => reloader.apply(next),
     close: () => {
       stopped ??= close()
       return stopped
     },
   }
+}
+
+/**
+ * What a configuration comes to, in a few words. Throws WARMPATH_CONFIG as `startGateway` does, but for
+ * an address that cannot be had; nothing is started.
+ */
+function checkConfig(config: GatewayConfig): string {
+  const { scheduler, owned } = openScheduler(config.scheduler, settle(config).limits)
+  const { workers, targets } = scheduler.status()
+  if (owned) scheduler.close()
+  return `${workers.length} workers, ${targets.length} targets`
 }
 
 /** Traces are written to their end. */
@@ -84,12 +113,14 @@ class RunningGateway {
   constructor(settings: Settings, scheduler: Scheduler, accessLog: AccessSink | undefined) {
     const upstream = new Upstream(settings.timeouts)
     const health = new HealthWatch(scheduler, upstream, settings.health)
-    this.#parts = { scheduler, settings, upstream, health }
+    const bodies = new Bodies({ ...settings.limits, idleMs: settings.timeouts.requestIdleMs })
+    this.#parts = { scheduler, settings, upstream, health, bodies }
     this.#accessLog = accessLog
-    this.#server = createServer({ keepAliveTimeout: KEEP_ALIVE_MS }, (req, res) => {
+    this.#server = createServer(serverOptions(settings), (req, res) => {
       // Whatever goes wrong while an error is told costs that connection and nothing else.
       this.#serve(req, res).catch(() => res.destroy())
     })
+    this.#server.maxConnections = settings.limits.connections
   }
 
   get url(): string {
@@ -152,6 +183,17 @@ class RunningGateway {
   }
 }
 
+/** Heads are bounded in bytes (16 KiB), in lines and in time. */
+function serverOptions({ timeouts }: Settings): ServerOptions {
+  const { requestHeadMs, requestMs } = timeouts
+  return {
+    keepAliveTimeout: KEEP_ALIVE_MS,
+    headersTimeout: Math.min(requestHeadMs, requestMs),
+    requestTimeout: requestMs,
+    connectionsCheckingInterval: Math.min(MAX_CHECK_MS, Math.ceil(requestHeadMs / 4)),
+  }
+}
+
 function closed(): WarmpathError {
   return new WarmpathError('WARMPATH_CLOSED', 'the gateway is stopping')
 }
@@ -170,4 +212,4 @@ function splitTarget(target: string): { pathname: string; query: string } {
   return { pathname, query: search }
 }
 
-export { type Gateway, startGateway }
+export { checkConfig, type Gateway, startGateway }

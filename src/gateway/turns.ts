@@ -6,19 +6,21 @@
  * moves to the next candidate as long as the scheduler says that this is safe and attempts are
  * left. A worker's last word is passed on as it is, errors included.
  *
- * Whatever happens, the reservation ends: by `Turn.observe` once there is an answer, by disposing
+ * Whatever happens, the reservation ends: by `Turn.watch` once there is an answer, by disposing
  * before. It decides nothing about where a turn goes.
  */
 import type { Scheduler, Turn } from '../index.js'
 import { WarmpathError } from '../index.js'
-import { readBody } from './body.js'
+import type { UpstreamAnswer } from './answer.js'
+import type { Bodies } from './body.js'
 import type { Settings } from './config.js'
 import { deliver, pump } from './deliver.js'
 import type { Exchange } from './exchange.js'
-import { isEventStream } from './headers.js'
+import { UpstreamFailure } from './failures.js'
+import { headerOf, isEventStream } from './headers.js'
 import type { HealthWatch } from './health.js'
 import { HeldAnswer } from './hold.js'
-import { type Upstream, UpstreamFailure } from './upstream.js'
+import type { Upstream } from './upstream.js'
 
 /** What serving needs; one of each a gateway. */
 interface Parts {
@@ -26,6 +28,7 @@ interface Parts {
   settings: Settings
   upstream: Upstream
   health: HealthWatch
+  bodies: Bodies
 }
 
 /** Answers by which a worker says that it did not take the request, so that another may. */
@@ -33,14 +36,17 @@ const DECLINED: ReadonlySet<number> = new Set([429, 502, 503])
 
 /** Serves one request of a wire API. Throws what the client is to be told. */
 async function serveTurn(parts: Parts, exchange: Exchange): Promise<void> {
-  const raw = await readBody(exchange.req, parts.settings.limits.bodyBytes)
+  const raw = await parts.bodies.read(exchange.req, exchange.res)
   const turn = await submit(parts, exchange, raw)
   exchange.errorEvent = (code, message) => turn.errorEvent(code, message)
   try {
-    const response = turn.observe(await ask(parts, exchange, turn))
+    const answer = await ask(parts, exchange, turn)
+    const { status, headers } = answer
+    const through = turn.watch({ status, contentType: headerOf(headers, 'content-type') })
     const { clientIdleMs } = parts.settings.timeouts
-    if (!exchange.headSent) await deliver(exchange, response, clientIdleMs)
-    else await join(exchange, response, clientIdleMs)
+    const delivery = { answer, through, clientIdleMs }
+    if (!exchange.headSent) await deliver(exchange, delivery)
+    else await join(exchange, delivery)
   } catch (error) {
     turn.fail(error)
     if (error instanceof UpstreamFailure) parts.health.failed(turn.worker, turn.url, error)
@@ -67,19 +73,19 @@ async function submit(parts: Parts, exchange: Exchange, raw: Buffer): Promise<Tu
 }
 
 /** Asks the turn's worker, and others where that is safe, until there is an answer to pass on. */
-async function ask(parts: Parts, exchange: Exchange, turn: Turn): Promise<Response> {
+async function ask(parts: Parts, exchange: Exchange, turn: Turn): Promise<UpstreamAnswer> {
   for (let left = parts.settings.retry.attempts - 1; ; left -= 1) {
     note(exchange, turn)
     const { worker, url } = turn
     const outcome = await attempt(parts.upstream, turn, exchange.signal)
     const moved = left > 0 && mayMove(outcome) && turn.next()
     if (!moved) {
-      if (outcome instanceof Response) return outcome
-      throw outcome
+      if (outcome instanceof UpstreamFailure) throw outcome
+      return outcome
     }
     // After the move: a turn on a worker that is marked down would be lost with it.
-    if (outcome instanceof Response) await outcome.body?.cancel()
-    else parts.health.failed(worker, url, outcome)
+    if (outcome instanceof UpstreamFailure) parts.health.failed(worker, url, outcome)
+    else outcome.drop()
   }
 }
 
@@ -87,7 +93,7 @@ async function attempt(
   upstream: Upstream,
   turn: Turn,
   signal: AbortSignal,
-): Promise<Response | UpstreamFailure> {
+): Promise<UpstreamAnswer | UpstreamFailure> {
   try {
     return await upstream.call({ url: turn.url, ...turn.init }, signal)
   } catch (error) {
@@ -97,21 +103,23 @@ async function attempt(
 }
 
 /** A slow worker may still be at work on it, so only a worker that is not counts. */
-function mayMove(outcome: Response | UpstreamFailure): boolean {
-  if (outcome instanceof Response) return DECLINED.has(outcome.status)
-  return outcome.kind === 'refused' || outcome.kind === 'lost'
+function mayMove(outcome: UpstreamAnswer | UpstreamFailure): boolean {
+  if (outcome instanceof UpstreamFailure)
+    return outcome.kind === 'refused' || outcome.kind === 'lost'
+  return DECLINED.has(outcome.status)
 }
 
 /** Continues a stream whose head was sent while the turn was held. */
-async function join(exchange: Exchange, response: Response, clientIdleMs: number): Promise<void> {
-  if (response.ok && isEventStream(response.headers) && response.body) {
-    await pump(exchange, response.body, clientIdleMs)
+async function join(exchange: Exchange, delivery: Parameters<typeof pump>[1]): Promise<void> {
+  const { status, headers } = delivery.answer
+  if (status >= 200 && status < 300 && isEventStream(headers)) {
+    await pump(exchange, delivery)
     return exchange.end()
   }
-  await response.body?.cancel()
+  delivery.answer.drop()
   throw new WarmpathError(
     'WARMPATH_UPSTREAM',
-    `the worker answered with status ${response.status} and no event stream`,
+    `the worker answered with status ${status} and no event stream`,
   )
 }
 

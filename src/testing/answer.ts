@@ -29,7 +29,8 @@ interface ScriptRequest {
 interface ScriptedAnswer {
   /** Tokens of text, at least 0. */
   textTokens: number
-  toolCalls?: { name: string; arguments: unknown }[]
+  /** `namespace`: of a tool that was offered in one, for clients of the Responses API. */
+  toolCalls?: { name: string; namespace?: string; arguments: unknown }[]
 }
 
 type Script = (request: ScriptRequest) => ScriptedAnswer
@@ -37,6 +38,7 @@ type Script = (request: ScriptRequest) => ScriptedAnswer
 interface ToolCall {
   id: string
   name: string
+  namespace?: string
   arguments: string
 }
 
@@ -99,9 +101,9 @@ function compose(
   const words = wordSource(request.promptHash)
   const textTokens = Math.max(0, Math.floor(wanted.textTokens) || 0)
   for (let i = 1; i <= textTokens && builder.addText(words(i === textTokens)); i++);
-  for (const { name, arguments: value } of wanted.toolCalls ?? []) {
+  for (const { arguments: value, ...named } of wanted.toolCalls ?? []) {
     const source = typeof value === 'string' ? value : (JSON.stringify(value) ?? '{}')
-    const call = { id: newCallId(), name, arguments: normalArguments(source) }
+    const call = { id: newCallId(), ...named, arguments: normalArguments(source) }
     if (!builder.addCall(call)) break
     issuer.add(call.id)
   }

@@ -149,8 +149,16 @@ function textPart(said: string): Json {
 }
 
 function callItem(call: ToolCall, args: string, status: string): Json {
-  const { id, name } = call
-  return { id: `fc_${id}`, type: 'function_call', call_id: id, name, arguments: args, status }
+  const { id, name, namespace } = call
+  return {
+    id: `fc_${id}`,
+    type: 'function_call',
+    call_id: id,
+    name,
+    ...(namespace !== undefined && { namespace }),
+    arguments: args,
+    status,
+  }
 }
 
 function outputItems(reply: Reply): Json[] {

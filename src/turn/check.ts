@@ -53,6 +53,17 @@ export function checkResponse(value: unknown): asserts value is Response {
   }
 }
 
+/** Throws INVALID_ARGUMENT unless `value` has the status and the content type of an answer. */
+export function checkAnswer(
+  value: unknown,
+): asserts value is { status: number; contentType?: string } {
+  const fits =
+    isObject(value) &&
+    typeof value.status === 'number' &&
+    (value.contentType === undefined || isString(value.contentType))
+  if (!fits) refuseArgument('the answer', '{ status, contentType }')
+}
+
 function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null
 }

@@ -1,0 +1,232 @@
+/** The configuration file: its two formats, and the schema by which editors know it. */
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import Ajv from 'ajv'
+import test, { type ExecutionContext } from 'ava'
+import { checkConfig, loadConfig, readConfig } from '../src/gateway/index.js'
+
+const root = join(__dirname, '..')
+const schema = JSON.parse(readFileSync(join(root, 'gateway.schema.json'), 'utf8'))
+const accepts = new Ajv({ strict: true, allErrors: true }).compile(schema)
+
+function file(t: ExecutionContext, name: string, text: string): string {
+  const folder = mkdtempSync(join(tmpdir(), 'warmpath-'))
+  t.teardown(() => rmSync(folder, { recursive: true }))
+  writeFileSync(join(folder, name), text)
+  return join(folder, name)
+}
+
+const YAML = `
+# Two engines and a hosted model.
+$schema: ./node_modules/warmpath/gateway.schema.json
+port: 9000
+scheduler:
+  workers:
+    - { id: a, url: 'http://10.0.0.1:8000' }
+    - id: b
+      url: http://10.0.0.2:8000
+  targets:
+    qwen: { model: Qwen/Qwen3-32B, workers: [a, b] }
+    frontier: { provider: anthropic, credential: env:KEY }
+`
+
+for (const ending of ['yaml', 'yml', 'conf']) {
+  test(`a .${ending} file is read as YAML`, async (t) => {
+    const config = await loadConfig(file(t, `gateway.${ending}`, YAML), { KEY: 'the value' })
+    t.is(config.port, 9000)
+    t.like(config.scheduler, {
+      workers: [{ id: 'a' }, { id: 'b', url: 'http://10.0.0.2:8000' }],
+      targets: { frontier: { credential: 'the value' } },
+    })
+    t.is(checkConfig(config), '3 workers, 2 targets')
+  })
+}
+
+for (const [what, name, text, message] of [
+  [
+    'YAML',
+    'a.yaml',
+    'port: 1\n\tscheduler: secret-value',
+    /is not valid YAML at line 2 column \d+/,
+  ],
+  ['YAML with a bomb', 'a.yaml', bomb(), /is not valid YAML$/],
+  ['JSON', 'a.json', '{\n"scheduler": secret-value}', /is not valid JSON/],
+  ['a JSON file that holds YAML', 'a.json', 'port: 1', /is not valid JSON/],
+  ['an empty file', 'a.yaml', '', /the configuration must be an object/],
+] as const) {
+  test(`${what} that is wrong is told by its position and never repeated`, async (t) => {
+    const error = await t.throwsAsync(loadConfig(file(t, name, text), {}), {
+      code: 'WARMPATH_CONFIG',
+      message,
+    })
+    t.notRegex(error?.message ?? '', /secret-value|\n/)
+  })
+}
+
+/** Nine levels of nine references each. */
+function bomb(): string {
+  const levels = Array.from({ length: 9 }, (_, n) => {
+    const to = n === 0 ? '"x"' : `*l${n - 1}`
+    return `l${n}: &l${n} [${Array.from({ length: 9 }, () => to).join(', ')}]`
+  })
+  return levels.join('\n')
+}
+
+for (const example of ['gateway.config.json', 'gateway.hosted.config.json']) {
+  test(`the schema accepts the example ${example}`, (t) => {
+    const config = JSON.parse(readFileSync(join(root, 'examples', example), 'utf8'))
+    t.true(accepts(config), JSON.stringify(accepts.errors))
+  })
+}
+
+const SCHEDULER = { workers: [{ id: 'a', url: 'http://10.0.0.1:8000' }] }
+const TARGET = { model: 'm', workers: ['a'] }
+const withTarget = (target: object) => ({ ...SCHEDULER, targets: { t: { ...TARGET, ...target } } })
+
+/** What one of the two could take and the other not, had they drifted apart. */
+const SCHEDULERS: object[] = [
+  ...[1, 0, -1, 1.5, '1', null, 2 ** 53].map((capacityTokens) => ({
+    workers: [{ url: 'http://x', capacityTokens }],
+  })),
+  ...[
+    'http://x',
+    'https://x/v1',
+    'ftp://x',
+    'x:80',
+    'http://u:p@x',
+    'http://x?q=1',
+    'http://x#f',
+    '',
+    7,
+  ].map((url) => ({ workers: [{ url }] })),
+  ...['a', '', 'x'.repeat(256), 'x'.repeat(257), 'a\nb', 5].map((id) => ({
+    workers: [{ id, url: 'http://x' }],
+  })),
+  ...[{}, { 'x-a': 'b' }, { 'x a': 'b' }, { 'x-a': '' }, { 'x-a': 'a\nb' }, { 'x-a': '✓' }, []].map(
+    (headers) => ({
+      workers: [{ url: 'http://x', headers }],
+    }),
+  ),
+  { workers: [{ url: 'http://x', kvEvents: 'x' }] },
+  { ...SCHEDULER, targets: {} },
+  { ...SCHEDULER, seed: -1 },
+  { ...SCHEDULER, seed: 7 },
+  { ...SCHEDULER, nothing: 1 },
+  ...[
+    {},
+    { model: '' },
+    { model: 5 },
+    { provider: 'x' },
+    { workers: [] },
+    { workers: 'a' },
+    { other: 1 },
+  ].map(withTarget),
+  ...['key', 'pass-through', '', ' ', 'a\nb', { env: '' }, { env: 5 }, 5].map((credential) =>
+    withTarget({ credential }),
+  ),
+  ...['openai-chat', ['openai-chat', 'anthropic-messages'], [], 'x', ['x']].map((dialect) =>
+    withTarget({ dialect }),
+  ),
+  ...[
+    { match: 'block' },
+    { match: 'x' },
+    { ttlSeconds: 0 },
+    { ttlSeconds: 0.5 },
+    { minTokens: -1 },
+    { unitTokens: 0 },
+    { refreshOnRead: 1 },
+  ].map((cache) => withTarget({ cache })),
+  ...[{ x: ['t'] }, { x: [] }, { x: 't' }, { '': ['t'] }].map((aliases) => ({
+    ...withTarget({}),
+    aliases,
+  })),
+  ...[
+    {},
+    { policy: 'none' },
+    { policy: 'x' },
+    { bufferTokens: -1 },
+    { holdLimitSeconds: 0 },
+    { holdLimitSeconds: 1 },
+    { intervalMs: 0 },
+  ].map((admission) => ({ ...SCHEDULER, admission })),
+  ...[{ pause: 0.9 }, { pause: 1.1 }, { pause: 0 }, { other: 1 }].map((hysteresis) => ({
+    ...SCHEDULER,
+    admission: { hysteresis },
+  })),
+  ...[{ temperature: 1 }, { temperature: -1 }, { overlapCredit: 1e10 }, { other: 1 }].map(
+    (score) => ({ ...SCHEDULER, score }),
+  ),
+  ...[{ blockTokens: 0 }, { blockTokens: 64 }, { blockTokens: 65_537 }].map((cache) => ({
+    ...SCHEDULER,
+    cache,
+  })),
+  ...[{ headers: ['x-a'] }, { headers: ['x a'] }, { headers: 'x' }, { other: 1 }].map(
+    (forward) => ({ ...SCHEDULER, forward }),
+  ),
+  ...[{ sessions: 1 }, { sessions: 0 }, { blocks: 2 ** 32 }, { bodyBytes: 5 }, { other: 1 }].map(
+    (limits) => ({ ...SCHEDULER, limits }),
+  ),
+  ...[
+    {},
+    { queue: 0 },
+    { bytesPerToken: 30 },
+    { receipts: 'full' },
+    { receipts: 'x' },
+    { key: 'short' },
+    { key: 'long enough to be one' },
+  ].map((trace) => ({ ...SCHEDULER, trace })),
+]
+const CONFIGS: object[] = [
+  {},
+  ...SCHEDULERS.map((scheduler) => ({ scheduler })),
+  ...[0, 65_535, 65_536, -1, 1.5, '80', null].map((port) => ({ scheduler: SCHEDULER, port })),
+  ...['::1', 'a.b', '', 'http://x/', 5].map((host) => ({ scheduler: SCHEDULER, host })),
+  ...['/x', 'x', '/a b', ''].map((path) => ({ scheduler: SCHEDULER, health: { path } })),
+  ...[0, 1, 3_600_001, '1'].flatMap((ms) =>
+    [
+      'requestHeadMs',
+      'requestIdleMs',
+      'requestMs',
+      'connectMs',
+      'headersMs',
+      'bodyIdleMs',
+      'clientIdleMs',
+      'drainMs',
+      'other',
+    ].map((name) => ({
+      scheduler: SCHEDULER,
+      timeouts: { [name]: ms },
+    })),
+  ),
+  ...[0, 1, 17].map((attempts) => ({ scheduler: SCHEDULER, retry: { attempts } })),
+  ...[0, 1, 2 ** 41].flatMap((count) =>
+    ['bodyBytes', 'allBodiesBytes', 'connections'].map((name) => ({
+      scheduler: SCHEDULER,
+      limits: { [name]: count },
+    })),
+  ),
+  ...[0, 1].map((ms) => ({
+    scheduler: SCHEDULER,
+    hold: { keepAliveAfterMs: ms, keepAliveEveryMs: 1 },
+  })),
+  { scheduler: SCHEDULER, $schema: 'x' },
+  { scheduler: SCHEDULER, accessLog: true },
+]
+
+test('the schema accepts exactly what the gateway accepts', (t) => {
+  for (const config of CONFIGS) {
+    let refused: string | undefined
+    try {
+      checkConfig(readConfig(config, {}))
+    } catch (error) {
+      refused = (error as Error).message
+    }
+    const text = JSON.stringify(config)
+    t.is(
+      accepts(config),
+      refused === undefined,
+      `${text}: ${refused ?? JSON.stringify(accepts.errors)}`,
+    )
+  }
+})
