@@ -53,6 +53,7 @@ const CRATES: Record<string, readonly string[]> = {
   core: ['xxh3'],
   sim: ['core', 'trace'],
   trace: ['core'],
+  wire: ['core'],
   node: ['core', 'sim', 'trace'],
 }
 

@@ -19,6 +19,7 @@ const RECORDED = [
   /Running tests\/thunderagent\.rs/,
   /Running tests\/decisions\.rs/,
   /Running tests\/golden_engine\.rs/,
+  /Running tests\/captures\.rs/,
   /✔ fixtures ›/,
   /✔ captures ›/,
   /✔ captures-turns ›/,

@@ -7,7 +7,8 @@
 //! Each module is a room with one question: `block` (what are the blocks of this prompt), `prefix`
 //! (who has them), `session` (whose turn is it), `load` (what is in flight), `score` (what would it
 //! cost there), `admission` (go or hold), `continuity` (which target may answer), `hint` (what an
-//! engine may be told), `receipt` (why), `snapshot` (what outlives a restart).
+//! engine may be told), `receipt` (why), `snapshot` (what outlives a restart). `event` has the words
+//! for what engines' caches tell;
 //! `scheduler` composes them and is the only door a caller needs.
 #![forbid(unsafe_code)]
 
@@ -15,6 +16,7 @@ pub mod admission;
 pub mod block;
 pub mod continuity;
 mod error;
+pub mod event;
 pub mod hint;
 mod id;
 pub mod load;
