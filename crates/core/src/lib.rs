@@ -8,8 +8,7 @@
 //! (who has them), `session` (whose turn is it), `load` (what is in flight), `score` (what would it
 //! cost there), `admission` (go or hold), `continuity` (which target may answer), `hint` (what an
 //! engine may be told), `receipt` (why), `snapshot` (what outlives a restart). `event` has the words
-//! for what engines' caches tell;
-//! `scheduler` composes them and is the only door a caller needs.
+//! for what engines' caches tell; `scheduler` composes them and is the only door a caller needs.
 #![forbid(unsafe_code)]
 
 pub mod admission;
