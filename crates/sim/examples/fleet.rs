@@ -1,11 +1,12 @@
 //! Runs one trace through one fleet and prints the report as JSON, with the processor time it took.
 //!
 //! ```text
-//! cargo run --release -p warmpath-sim --example fleet -- TRACE|generated:SESSIONS [name=value ...]
+//! cargo run --release -p warmpath-sim --example fleet -- TRACE[,TRACE...]|generated:SESSIONS [name=value ...]
 //! router=round-robin|least-loaded|kv|thunderagent|lease   workers=4   engine=dynamo-poly|h100-class
 //! block=512   cache=1048576 (tokens a worker)   pressure=1.5 (closed population)   seed=0
 //! prefill=fcfs|shortest   host=0 (tokens of a host tier)   brief=yes (one line)
-//! smallest=N sessions   largest=N tokens of a context   turns=N of each session
+//! recorded=yes (keeps the times of the trace)   smallest=N sessions   turns=N of each session
+//! largest=N tokens of a context
 //! evict=lru|lease-end   theta=7000 warm=8192 person=2500 calm=5000 (of `lease`)
 //! patience=N seconds until a client gives up
 //! ```
@@ -191,13 +192,15 @@ fn main() -> Result<(), Box<dyn Error>> {
     let settings: Settings = pairs.collect::<Result<_, _>>()?;
     let workload = match path.strip_prefix("generated:") {
         None => {
-            let whole = read(&[PathBuf::from(path)], &Options::default())?.workload;
+            let paths: Vec<PathBuf> = path.split(',').map(PathBuf::from).collect();
+            let whole = read(&paths, &Options::default())?.workload;
             whole.select(&selection(&settings)?)
         }
         Some(sessions) => generate(&many_sessions(sessions.parse()?), 1)?,
     };
     let read_cpu = cpu_seconds();
     let load = match settings.get("pressure") {
+        None if settings.contains_key("recorded") => Load::Recorded,
         None => Load::Replay,
         Some(_) => Load::Population(PopulationConfig {
             pressure: get(&settings, "pressure", 1.5)?,

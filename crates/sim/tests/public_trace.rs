@@ -111,7 +111,7 @@ fn traces() -> Option<Traces> {
     let data = base.unwrap_or_else(beside).join("data");
     let load = |name: &str| {
         let path = data.join(name);
-        let load = || read(&[path.clone()], &Options::default()).expect("the trace");
+        let load = || read(std::slice::from_ref(&path), &Options::default()).expect("the trace");
         path.exists().then(|| load().workload)
     };
     Some(Traces {

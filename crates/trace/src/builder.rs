@@ -64,6 +64,19 @@ pub enum NewStart<'a> {
     At(Micros),
     /// When all of these, at least one, are over.
     After(&'a [Wait]),
+    /// The same, and this long after the replay began if it keeps the times of the trace.
+    AfterNotBefore(&'a [Wait], Micros),
+}
+
+impl<'a> NewStart<'a> {
+    /// What is waited for, and the time before which nothing starts.
+    fn waits(self) -> (&'a [Wait], Micros) {
+        match self {
+            Self::At(time) => (&[], time),
+            Self::After(waits) => (waits, Micros(0)),
+            Self::AfterNotBefore(waits, time) => (waits, time),
+        }
+    }
 }
 
 /// Makes a [`Workload`], checking every reference and size.
@@ -162,11 +175,16 @@ impl WorkloadBuilder {
         let workload = &mut self.workload;
         let start = match turn.start {
             NewStart::At(time) => Start::At(time),
-            NewStart::After(waits) => {
+            NewStart::After(_) | NewStart::AfterNotBefore(..) => {
+                let (waits, not_before) = turn.start.waits();
                 let from = size(workload.waits.len());
                 workload.waits.extend_from_slice(waits);
                 let len = size(waits.len());
-                Start::After(Waits { from, len })
+                Start::After(Waits {
+                    from,
+                    len,
+                    not_before,
+                })
             }
         };
         workload.turns.push(Turn {
@@ -194,7 +212,8 @@ impl WorkloadBuilder {
             let detail = format!("there is no session {}", turn.session);
             return Err(WorkloadError::Reference(detail));
         }
-        if let NewStart::After(waits) = turn.start {
+        if !matches!(turn.start, NewStart::At(_)) {
+            let (waits, _) = turn.start.waits();
             if waits.is_empty() {
                 let detail = "a turn that waits must wait for something".to_owned();
                 return Err(WorkloadError::Reference(detail));

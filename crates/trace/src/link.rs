@@ -105,7 +105,7 @@ impl Output {
         let start = if waits.is_empty() {
             NewStart::At(at)
         } else {
-            NewStart::After(waits)
+            NewStart::AfterNotBefore(waits, not_before(packed.timing, at))
         };
         self.placed[turn as usize] = Some(self.builder.turns());
         self.builder.place(
@@ -150,6 +150,15 @@ impl Output {
         };
         self.place(input, turn, at, &mut waits);
         Ok(())
+    }
+}
+
+/// When a turn that waits and would start at `at` without its waits started in the trace.
+fn not_before(timing: PackedTiming, at: Micros) -> Micros {
+    match timing {
+        // A delay: the trace has no time for it.
+        PackedTiming::Given { after: Some(_), .. } => Micros(0),
+        _ => at,
     }
 }
 

@@ -29,7 +29,7 @@ pub struct Selection {
     /// Of those that remain, the ones with the fewest prompt tokens in all, so many; of equals, the
     /// ones that stand first.
     pub smallest: Option<u32>,
-    /// Longer pauses between turns are cut to this.
+    /// Longer pauses between turns are cut to this; the times of the trace are then forgotten.
     pub longest_pause: Option<Micros>,
 }
 
@@ -123,7 +123,7 @@ impl Selection {
 /// The part while it is made.
 struct Part<'a> {
     whole: &'a Workload,
-    longest_pause: Micros,
+    longest_pause: Option<Micros>,
     builder: WorkloadBuilder,
     /// Where each session, turn and block of the whole is in the part.
     sessions: Vec<Option<u32>>,
@@ -139,7 +139,7 @@ impl<'a> Part<'a> {
     fn new(whole: &'a Workload, selection: &Selection) -> Self {
         Self {
             whole,
-            longest_pause: selection.longest_pause.unwrap_or(Micros(u64::MAX)),
+            longest_pause: selection.longest_pause,
             builder: WorkloadBuilder::new(whole.block_tokens()),
             sessions: vec![None; whole.sessions().len()],
             turns: vec![None; whole.turns().len()],
@@ -182,11 +182,19 @@ impl<'a> Part<'a> {
             blocks: &self.prompt,
             start: match turn.start {
                 Start::At(time) => NewStart::At(time),
-                Start::After(_) => NewStart::After(&waits),
+                Start::After(_) => NewStart::AfterNotBefore(&waits, self.not_before(turn)),
             },
         });
         debug_assert!(added.is_ok(), "it was a turn of a workload");
         self.turns[index] = added.ok();
+    }
+
+    /// When the turn started in the trace; with shorter pauses that means nothing any more.
+    fn not_before(&self, turn: &Turn) -> Micros {
+        match self.longest_pause {
+            Some(_) => Micros(0),
+            None => self.whole.not_before(turn.start),
+        }
     }
 
     /// What the turn waits for in the part, empty if it waits for nothing; `None` when the turn that
@@ -205,7 +213,9 @@ impl<'a> Part<'a> {
                 continue;
             };
             let delay = match wait.moment {
-                Moment::End => wait.delay.min(self.longest_pause),
+                Moment::End => self
+                    .longest_pause
+                    .map_or(wait.delay, |most| wait.delay.min(most)),
                 Moment::Start => wait.delay,
             };
             kept.push(Wait {

@@ -31,11 +31,12 @@ pub enum Start {
     After(Waits),
 }
 
-/// Which waits of the workload are a turn's.
+/// Which waits of the workload are a turn's, and when it started in the trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Waits {
     pub(crate) from: u32,
     pub(crate) len: u32,
+    pub(crate) not_before: Micros,
 }
 
 /// A condition for a turn to start: `delay` after a moment of another turn.

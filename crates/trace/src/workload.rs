@@ -12,6 +12,8 @@
 //! of blocks that the session had not sent before, whatever the length of the prompts.
 use std::num::NonZeroU32;
 
+use warmpath_core::Micros;
+
 use crate::blocks::BlockStore;
 use crate::turn::{Start, Turn, Wait};
 
@@ -62,6 +64,16 @@ impl Workload {
             Start::After(waits) => {
                 &self.waits[waits.from as usize..(waits.from + waits.len) as usize]
             }
+        }
+    }
+
+    /// When a turn started in the trace, from the beginning of the replay: a replay that keeps the
+    /// trace's times starts nothing earlier. 0 where the trace does not say.
+    #[must_use]
+    pub fn not_before(&self, start: Start) -> Micros {
+        match start {
+            Start::At(time) => time,
+            Start::After(waits) => waits.not_before,
         }
     }
 

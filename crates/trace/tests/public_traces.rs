@@ -110,6 +110,7 @@ fn the_next_turn_waits_for_the_end_and_the_gap() {
     assert_eq!((wait.turn as usize, wait.moment), (main[0], Moment::End));
     // Recorded: from 0 s on, answered in 15.87 s, and the next one at 51 s.
     assert_eq!(wait.delay.0, 35_130_000);
+    assert_eq!(workload.not_before(turns[main[1]].start).0, 51_000_000);
 }
 
 #[test]

@@ -67,6 +67,9 @@ pub enum Load {
     /// Every turn of the workload once, when the workload says; measured from the first arrival to
     /// the last end.
     Replay,
+    /// As a replay, but nothing earlier than it was in the trace: what was answered faster here waits
+    /// for its time, so the trace's pauses of the day are kept.
+    Recorded,
     /// A constant number of live sessions, drawn from the workload and replaced when they finish.
     Population(PopulationConfig),
 }

@@ -9,7 +9,8 @@ use crate::extents::ExtentConfig;
 /// Tokens of a worker's cache in the published runs.
 pub const PUBLISHED_CACHE_TOKENS: u32 = 1 << 20;
 
-/// Turns at their recorded times on engines of the published timing model. For the Mooncake
+/// Turns at their recorded times, or later where what they wait for is, on engines of the published
+/// timing model. For the Mooncake
 /// conversation trace in blocks of 512 (or 64, or 16) tokens, and for the Claude Code sessions in
 /// blocks of 64 with [`PUBLISHED_CACHE_TOKENS`] or a quarter of them; with the quarter a session that
 /// outgrows one worker is left out (`largest_context`).
@@ -22,6 +23,7 @@ pub fn published(workers: u32, block_tokens: u32, cache_tokens: u32) -> FleetCon
             num_gpu_blocks: cache_tokens / block_tokens.max(1),
             ..EngineConfig::default()
         }),
+        load: Load::Recorded,
         ..FleetConfig::default()
     }
 }

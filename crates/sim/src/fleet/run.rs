@@ -18,7 +18,7 @@ use super::live::{Live, Scratch, Whereabouts};
 use super::machine::{Job, alone_ns};
 use super::meter::{Meter, Times};
 use super::report::Report;
-use super::source::{Population, Replay, Source};
+use super::source::{Pace, Population, Replay, Source};
 use super::tidings::{News, Tidings};
 use super::{Progress, Watch};
 use crate::event::{End, EngineEvent, EventKind, Nanos};
@@ -60,7 +60,8 @@ impl<'a> Fleet<'a> {
         let mut content = Content::new(workload, super::block_tokens(&config.engine))?;
         let mut agenda = Agenda::default();
         let (source, from) = match &config.load {
-            Load::Replay => (Source::Replay(Replay::new(workload)), 0),
+            Load::Replay => (Source::Replay(Replay::new(workload, Pace::Free)), 0),
+            Load::Recorded => (Source::Replay(Replay::new(workload, Pace::Recorded)), 0),
             Load::Population(population) => {
                 content.allow_instances();
                 let capacity = config.engine.capacity_tokens();

@@ -2,7 +2,8 @@
 //!
 //! A replay starts each turn of the workload once: at its time, or when what it waits for is over. A
 //! population keeps a number of sessions alive and draws a new one for each that finishes. Both are
-//! told of starts and ends and answer with arrivals; neither knows engines, routers or what a turn
+//! told of starts and ends and answer with arrivals, those of one time in the order of their sessions,
+//! which is that of their files; neither knows engines, routers or what a turn
 //! costs. A turn that was refused or given up counts as over, so that the replay goes on.
 //!
 //! O(turns that wait for it) an end; memory 16 bytes a turn and 16 a wait of the workload.
@@ -64,11 +65,20 @@ impl Source<'_> {
     }
 }
 
+/// Whether a replay keeps the times of the trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pace {
+    /// Turns start when what they wait for is over.
+    Free,
+    /// And not before their time in the trace.
+    Recorded,
+}
+
 /// Every turn once.
 #[derive(Debug)]
 pub(crate) struct Replay<'a> {
     workload: &'a Workload,
-    /// Turns with a time of their own, by it and then as they stand.
+    /// Turns with a time of their own, by it and then by their sessions.
     open: Vec<u32>,
     next_open: usize,
     /// Waits that are not over, and the latest time that those that are lead to.
@@ -88,7 +98,7 @@ struct Waiter {
 }
 
 impl<'a> Replay<'a> {
-    pub(crate) fn new(workload: &'a Workload) -> Self {
+    pub(crate) fn new(workload: &'a Workload, pace: Pace) -> Self {
         let turns = workload.turns();
         let mut open = Vec::new();
         let mut pending = vec![(0, 0); turns.len()];
@@ -100,7 +110,11 @@ impl<'a> Replay<'a> {
                 open.push(index as u32);
             }
             let waits = workload.waits(turn.start);
-            pending[index].0 = waits.len() as u32;
+            let earliest = match pace {
+                Pace::Free => 0,
+                Pace::Recorded => nanos(workload.not_before(turn.start)),
+            };
+            pending[index] = (waits.len() as u32, earliest);
             for wait in waits {
                 first[wait.turn as usize + 1] += 1;
             }
@@ -108,7 +122,7 @@ impl<'a> Replay<'a> {
         for index in 1..first.len() {
             first[index] += first[index - 1];
         }
-        open.sort_by_key(|&index| start(workload, index));
+        open.sort_by_key(|&index| (start(workload, index), turns[index as usize].session));
         let unfilled = Waiter {
             turn: 0,
             moment: Moment::End,
@@ -167,7 +181,9 @@ impl<'a> Replay<'a> {
                     instance: 0,
                     turn: waiter.turn,
                 };
-                agenda.add_in_order(*ready, waiter.turn.into(), Item::Arrive(key));
+                let session = self.workload.turns()[waiter.turn as usize].session;
+                let order = u64::from(session) << 32 | u64::from(waiter.turn);
+                agenda.add_in_order(*ready, order, Item::Arrive(key));
             }
         }
     }

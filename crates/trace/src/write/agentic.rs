@@ -11,7 +11,7 @@ use serde::Serialize;
 use xxhash_rust::xxh3::Xxh3;
 
 use super::{Extra, Extras, Written, extra, line, millis};
-use crate::turn::{Moment, Start, Wait};
+use crate::turn::{Moment, Wait};
 use crate::workload::Workload;
 
 /// The schema of the header.
@@ -94,10 +94,7 @@ pub fn write_agentic(
             input_length: turn.input_tokens,
             output_length: turn.output_tokens,
             hash_ids: &blocks,
-            not_before_ms: match turn.start {
-                Start::At(time) => millis(time),
-                Start::After(_) => 0.0,
-            },
+            not_before_ms: millis(workload.not_before(turn.start)),
             dependencies: edges(workload, index, is_first),
             warmpath: extra(workload, index, is_first, extras),
         };
