@@ -5,8 +5,15 @@
  * or the gateway in front of engine doubles, which share the engine model with the simulator and
  * nothing else: they tokenise a prompt that they are sent, and the wall paces them. What is compared is
  * the hit rate that clients were told, and which policy is better.
+ *
+ * Turns come at fixed times, one session's between those of others, so that both ways see them in one
+ * order however late the machine's timers are.
  */
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { startBaseline } from '../demo/baselines.js'
+import { SplitMix64 } from '../demo/random.js'
 import { startGateway } from '../gateway/index.js'
 import {
   compareEndpoints,
@@ -38,7 +45,7 @@ const POLICIES = policies('round-robin,least-loaded,kv')
 const WORKERS = 3
 const BLOCK_TOKENS = 16
 /** Smaller than what the sessions of one worker need, larger than any prompt. */
-const CACHE_TOKENS = 24_576
+const CACHE_TOKENS = 16_384
 const MODEL = 'double'
 const SHAPE = {
   turns: 6,
@@ -46,14 +53,22 @@ const SHAPE = {
   systemPrompts: 2,
   systemTokens: 800,
   addedTokens: 350,
-  outputTokens: 40,
-  arrivalsMs: 600,
-  toolMs: 2000,
-  personMs: 4000,
+  outputTokens: 20,
+}
+/** Sessions that are under way at a time, and the model time between two turns. */
+const LIVE = 10
+const GAP_MS = 1000
+/** Only rows of agentic Mooncake may have times of their own within a session. */
+const HEADER = {
+  schema: 'dynamo.agentic_mooncake',
+  version: 2,
+  block_size: BLOCK_TOKENS,
+  hash_id_scope: 'global',
+  source: { format: 'warmpath', digest: '0' },
 }
 
 async function consistency(options: ConsistencyOptions): Promise<Pair[]> {
-  const workload = Workload.generate({ ...SHAPE, sessions: options.sessions }, options.seed)
+  const workload = await interleaved(options)
   const pairs: Pair[] = []
   for (const { label, policy } of POLICIES) {
     const scenario: Scenario = {
@@ -74,6 +89,48 @@ async function consistency(options: ConsistencyOptions): Promise<Pair[]> {
     })
   }
   return pairs
+}
+
+/** Generated sessions whose turns come at fixed times, the next one of any session under way. */
+async function interleaved({ sessions, seed }: ConsistencyOptions): Promise<Workload> {
+  const whole = Workload.generate({ ...SHAPE, sessions }, seed)
+  const turns = whole.turns()
+  const left = turns.sessions.map((_, session) =>
+    [...turns.session.keys()].filter((turn) => turns.session[turn] === session),
+  )
+  const random = new SplitMix64(seed)
+  const rows = [JSON.stringify(HEADER)]
+  while (left.length > 0) {
+    const index = random.between(0, Math.min(LIVE, left.length) - 1)
+    const turn = left[index]?.shift()
+    if (left[index]?.length === 0) left.splice(index, 1)
+    if (turn === undefined) continue
+    const session = turns.sessions[turns.session[turn] ?? 0]
+    const row = {
+      request_id: `r${rows.length}`,
+      play_id: session,
+      session_id: session,
+      model: MODEL,
+      not_before_ms: rows.length * GAP_MS,
+      dependencies: [],
+      input_length: turns.inputTokens[turn],
+      output_length: turns.outputTokens[turn],
+      hash_ids: [...whole.blocks(turn)],
+    }
+    rows.push(JSON.stringify(row))
+  }
+  return readBack(rows)
+}
+
+async function readBack(rows: readonly string[]): Promise<Workload> {
+  const folder = await mkdtemp(join(tmpdir(), 'warmpath-consistency-'))
+  try {
+    const path = join(folder, 'rows.jsonl')
+    await writeFile(path, rows.join('\n'))
+    return await Workload.read({ paths: [path] })
+  } finally {
+    await rm(folder, { recursive: true })
+  }
 }
 
 /** Whether both ways put the policies in the same order; ones closer than `near` may change places. */
