@@ -22,7 +22,9 @@ use warmpath_sim::fleet::{
     EngineModel, FleetConfig, Load, PopulationConfig, Report, SessionShape, generate, simulate,
 };
 use warmpath_sim::router::{CoreOptions, CoreRouter, LeastLoaded, RoundRobin, Router};
-use warmpath_sim::{EngineConfig, Eviction as EngineEviction, ExtentConfig, HostTier, PrefillOrder};
+use warmpath_sim::{
+    EngineConfig, Eviction as EngineEviction, ExtentConfig, HostTier, PrefillOrder,
+};
 use warmpath_trace::{Options, Selection, read};
 
 type Settings = HashMap<String, String>;

@@ -30,8 +30,11 @@ impl Scheduler {
         let Some(mut turn) = self.reservations.remove(id) else {
             return Err(Error::unknown_id("the turn has ended"));
         };
+        let group = turn.route.group.index();
         let moved = self.move_on(id, &mut turn, settled);
         self.reservations.insert(id, turn);
+        self.admission[group].load_changed();
+        self.release(group, Vec::new(), settled);
         moved
     }
 

@@ -20,10 +20,14 @@
 //! O(log n) for each call, and O(workers of the group) for each turn that is looked at. See
 //! [`super`] for what is trusted. A second turn of a program that has one under way passes uncounted.
 mod config;
+#[cfg(test)]
+mod proptests;
 mod query;
 mod refill;
 mod room;
 mod table;
+#[cfg(test)]
+mod tests;
 mod turn;
 mod waits;
 
@@ -35,6 +39,7 @@ use table::{Gate, Run, Table, Turn};
 
 pub use config::{Eviction, Evidence, LeaseConfig};
 pub use query::{Refusal, RoomUse, Why};
+use waits::WaitLengths;
 pub use waits::{WaitCount, WaitCounts};
 
 /// What the policy has done since it was made. Only ever grows.
@@ -67,6 +72,7 @@ pub struct Lease {
     /// Something has changed since the head of the queue was looked at.
     is_news: bool,
     hints: Vec<Hint>,
+    lengths: WaitLengths,
 }
 
 impl Lease {
@@ -82,6 +88,7 @@ impl Lease {
             counters: LeaseCounters::default(),
             is_news: false,
             hints: Vec::new(),
+            lengths: WaitLengths::default(),
         })
     }
 
@@ -160,7 +167,15 @@ impl Lease {
     /// See [`Admission::sent`](super::Admission::sent).
     pub fn sent(&mut self, now: Micros, ticket: ReservationId, worker: WorkerId) {
         self.observe(now);
-        self.move_run(ticket, |run| Run { worker, ..run });
+        let mut has_moved = false;
+        self.move_run(ticket, |run| {
+            has_moved = run.worker != Some(worker);
+            Run {
+                worker: Some(worker),
+                ..run
+            }
+        });
+        self.is_news |= has_moved;
     }
 
     /// See [`Admission::first_token`](super::Admission::first_token).
@@ -192,10 +207,11 @@ impl Lease {
     /// See [`Admission::complete`](super::Admission::complete).
     pub fn complete(&mut self, now: Micros, ticket: ReservationId, end: End) {
         self.observe(now);
+        // Of a turn that is not kept account of, this is all that is heard.
+        self.is_news = true;
         let Some(turn) = self.table.take(ticket) else {
             return;
         };
-        self.is_news = true;
         match turn.gate {
             Gate::Running(run) => {
                 let tokens = end.context_tokens.unwrap_or(run.tokens);
@@ -208,10 +224,11 @@ impl Lease {
     /// See [`Admission::cancel`](super::Admission::cancel).
     pub fn cancel(&mut self, now: Micros, ticket: ReservationId) {
         self.observe(now);
+        // Of a turn that is not kept account of, this is all that is heard.
+        self.is_news = true;
         let Some(turn) = self.table.take(ticket) else {
             return;
         };
-        self.is_news = true;
         match turn.gate {
             Gate::Running(run) => {
                 let computed = match run.has_token {

@@ -126,7 +126,7 @@ impl Lease {
         let turn = record.turn.and_then(|ticket| self.table.turns.get(&ticket));
         let idle = self.table.idle(program);
         let running = turn.and_then(|turn| match turn.gate {
-            Gate::Running(run) => Some(run.worker),
+            Gate::Running(run) => Some(run),
             Gate::Held(..) => None,
         });
         let is_held = turn.is_some() && running.is_none();
@@ -140,7 +140,10 @@ impl Lease {
                 true => Standing::Paused,
                 false => Standing::Active,
             },
-            worker: running.or(idle.map(|(context, _)| context.worker)),
+            worker: match running {
+                Some(run) => run.worker,
+                None => idle.map(|(context, _)| context.worker),
+            },
             tokens: record.tokens,
             steps: record.steps,
             marked: false,

@@ -66,6 +66,11 @@ impl Room {
         self.idle.get(&rank).copied()
     }
 
+    #[cfg(test)]
+    pub(super) fn contexts(&self) -> impl Iterator<Item = (Rank, Idle)> {
+        self.idle.iter().map(|(&rank, &idle)| (rank, idle))
+    }
+
     /// When the first of the leases that run ends.
     pub(super) fn next_end(&self) -> Option<Micros> {
         self.ends.first().map(|&(end, _)| end)

@@ -6,9 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use hashbrown::HashMap;
 
-use super::super::{Begin, Waits};
+use super::super::Begin;
 use super::config::{Eviction, LeaseConfig};
 use super::room::{Claim, Idle, Rank, Room};
+use super::waits::WaitKind;
 use crate::{Micros, ProgramId, ReservationId, WorkerId};
 
 /// What a program has left behind on a worker.
@@ -18,9 +19,9 @@ pub(super) struct Context {
     pub(super) rank: Rank,
     /// When its last turn ended.
     pub(super) since: Micros,
-    pub(super) waits: Waits,
-    /// The lease that it would have had if it did not wait for a person.
-    pub(super) full_lease: Micros,
+    pub(super) kind: WaitKind,
+    /// How long its room could be kept for the price of a refill.
+    pub(super) break_even: Micros,
 }
 
 /// One chain of turns.
@@ -30,6 +31,8 @@ pub(super) struct Program {
     pub(super) turn: Option<ReservationId>,
     pub(super) tokens: u32,
     pub(super) steps: u32,
+    /// Whether its last wait had outlasted the break-even of its room.
+    pub(super) was_late: bool,
     /// Nobody will come back after its present turn.
     pub(super) is_over: bool,
 }
@@ -37,7 +40,8 @@ pub(super) struct Program {
 /// A turn that runs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Run {
-    pub(super) worker: WorkerId,
+    /// `None`: it went anywhere, and nobody has said where.
+    pub(super) worker: Option<WorkerId>,
     pub(super) since: Micros,
     pub(super) uncached: u32,
     /// Tokens charged: the prompt and what was reported since.
@@ -129,8 +133,8 @@ impl Table {
             worker: left.worker,
             rank,
             since: now,
-            waits: left.waits,
-            full_lease: left.full_lease,
+            kind: left.kind,
+            break_even: left.break_even,
         })
     }
 
@@ -185,6 +189,11 @@ impl Table {
         self.timers.extend(next.map(|end| (end, worker)));
     }
 
+    #[cfg(test)]
+    pub(super) fn timers(&self) -> &BTreeSet<(Micros, WorkerId)> {
+        &self.timers
+    }
+
     /// When the first lease ends.
     pub(super) fn next_expiry(&self) -> Option<Micros> {
         self.timers.first().map(|&(end, _)| end)
@@ -221,7 +230,10 @@ impl Table {
 
     /// A running turn occupies its worker.
     pub(super) fn occupy(&mut self, run: &Run) {
-        let room = self.rooms.entry(run.worker).or_default();
+        let Some(worker) = run.worker else {
+            return;
+        };
+        let room = self.rooms.entry(worker).or_default();
         room.running += u64::from(run.tokens);
         room.turns += 1;
         room.refills += usize::from(run.is_refill);
@@ -229,14 +241,17 @@ impl Table {
 
     /// A running turn leaves its worker.
     pub(super) fn vacate(&mut self, run: &Run) {
-        let Some(room) = self.rooms.get_mut(&run.worker) else {
+        let Some(worker) = run.worker else {
+            return;
+        };
+        let Some(room) = self.rooms.get_mut(&worker) else {
             return;
         };
         room.running -= u64::from(run.tokens);
         room.turns -= 1;
         room.refills -= usize::from(run.is_refill);
         if !room.is_live && room.turns == 0 {
-            self.rooms.remove(&run.worker);
+            self.rooms.remove(&worker);
         }
     }
 
@@ -269,7 +284,7 @@ pub(super) struct Left {
     pub(super) program: ProgramId,
     pub(super) worker: WorkerId,
     pub(super) tokens: u32,
-    pub(super) waits: Waits,
-    pub(super) full_lease: Micros,
+    pub(super) kind: WaitKind,
+    pub(super) break_even: Micros,
     pub(super) lease_end: Micros,
 }

@@ -5,6 +5,7 @@ use super::super::{Begin, Release, Waits};
 use super::config::{Eviction, Evidence, WHOLE, share};
 use super::room::{Claim, Room};
 use super::table::{Gate, Left, Program, Run, Turn};
+use super::waits::WaitKind;
 use super::{Lease, Refusal, Why};
 use crate::hint::{Action, Hint};
 use crate::receipt::Candidate;
@@ -42,13 +43,16 @@ impl Lease {
         true
     }
 
-    /// The session has come back: whether its lease would have lasted.
+    /// The session has come back: how long it was away, and whether its lease would have lasted.
     pub(super) fn count_wait(&mut self, program: ProgramId) {
-        let context = self.table.programs.get(&program).and_then(|p| p.context);
-        if let Some(context) = context {
-            let gap = self.clock.since(context.since);
-            let outlasted = gap > context.full_lease;
-            self.counters.waits.count(context.waits, outlasted);
+        let Some(record) = self.table.programs.get_mut(&program) else {
+            return;
+        };
+        if let Some(context) = record.context {
+            let length = self.clock.since(context.since);
+            record.was_late = length > context.break_even;
+            self.lengths.count(context.kind, length);
+            self.counters.waits.count(context.kind, record.was_late);
         }
     }
 
@@ -170,7 +174,7 @@ impl Lease {
             Turn {
                 begin,
                 gate: Gate::Running(Run {
-                    worker: WorkerId(u32::MAX),
+                    worker: None,
                     since: self.clock,
                     uncached: choice.uncached,
                     tokens: begin.prompt_tokens,
@@ -205,7 +209,7 @@ impl Lease {
             ..
         }) = self.table.turns.get_mut(&begin.ticket)
         {
-            run.worker = worker;
+            run.worker = Some(worker);
             let run = *run;
             self.table.occupy(&run);
         }
@@ -257,7 +261,8 @@ impl Lease {
         }
         let before = turn.begin.prompt_tokens - run.uncached;
         let time = self.clock.since(run.since);
-        if let Some(room) = self.table.rooms.get_mut(&run.worker) {
+        let room = run.worker.and_then(|id| self.table.rooms.get_mut(&id));
+        if let Some(room) = room {
             room.refill.observe(run.uncached, before, time);
         }
     }
@@ -268,31 +273,30 @@ impl Lease {
             return;
         };
         record.tokens = tokens;
-        let is_over = record.is_over;
-        let full_lease = match self.table.rooms.get(&run.worker) {
-            Some(room) => lease(room, self.table.config.theta, tokens),
-            None => Micros(0),
-        };
-        let length = match waits {
-            _ if is_over => Micros(0),
-            Waits::Person if self.counters.waits.people_are_late() => {
-                Micros(share(full_lease.0, self.table.config.person_share))
+        let (is_over, was_late) = (record.is_over, record.was_late);
+        if let Some(worker) = run.worker {
+            let kind = WaitKind { waits, was_late };
+            let room = self.table.rooms.get(&worker);
+            let even = room.map(|room| break_even(room, self.table.config.theta, tokens));
+            let break_even = even.unwrap_or_default();
+            let length = match is_over {
+                true => Micros(0),
+                false => self.lengths.lease(kind, break_even),
+            };
+            let left = Left {
+                program,
+                worker,
+                tokens,
+                kind,
+                break_even,
+                lease_end: self.clock.plus(length),
+            };
+            let context = self.table.leave(self.clock, left);
+            if let Some(record) = self.table.programs.get_mut(&program) {
+                record.context = context;
             }
-            _ => full_lease,
-        };
-        let left = Left {
-            program,
-            worker: run.worker,
-            tokens,
-            waits,
-            full_lease,
-            lease_end: self.clock.plus(length),
-        };
-        let context = self.table.leave(self.clock, left);
-        if let Some(record) = self.table.programs.get_mut(&program) {
-            record.context = context;
+            self.hint(program, worker, (!is_over).then_some(left.lease_end));
         }
-        self.hint(program, run.worker, (!is_over).then_some(left.lease_end));
         self.tidy(program);
     }
 
@@ -343,8 +347,8 @@ fn running(row: &Candidate) -> u64 {
         .saturating_add(u64::from(row.additional_tokens))
 }
 
-/// How long a context of `tokens` keeps its room: until the room has cost as much as a refill.
-fn lease(room: &Room, theta: u32, tokens: u32) -> Micros {
+/// How long a context of `tokens` may keep its room until that has cost as much as a refill.
+fn break_even(room: &Room, theta: u32, tokens: u32) -> Micros {
     let Some(capacity) = room.capacity.filter(|_| tokens > 0) else {
         return Micros(u64::MAX);
     };

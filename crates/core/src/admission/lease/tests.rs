@@ -1,0 +1,491 @@
+//! The rules of the policy, one by one, on two workers of 10,000 tokens.
+use super::*;
+use crate::admission::{Kind, Waits};
+use crate::hint::Action;
+
+const A: WorkerId = WorkerId(0);
+const B: WorkerId = WorkerId(1);
+
+/// A policy and a fleet that does what it says at once.
+struct Bench {
+    policy: Lease,
+    now: Micros,
+    live: Vec<(WorkerId, Option<u64>)>,
+    /// Turns that run: where, and how much.
+    running: Vec<(ReservationId, WorkerId, u32)>,
+    held: Vec<Begin>,
+    tickets: u64,
+    /// When the lease of the session ends that [`full`] has left between two turns.
+    lease_end: Micros,
+}
+
+impl Bench {
+    fn new(config: LeaseConfig) -> Self {
+        let config = LeaseConfig {
+            warm_tokens: 500,
+            ..config
+        };
+        let mut bench = Self {
+            policy: Lease::new(config).unwrap(),
+            now: Micros::from_secs(100),
+            live: Vec::new(),
+            running: Vec::new(),
+            held: Vec::new(),
+            tickets: 0,
+            lease_end: Micros(0),
+        };
+        bench.set(&[(A, Some(10_000)), (B, Some(10_000))]);
+        bench
+    }
+
+    /// One worker only.
+    fn alone() -> Self {
+        let mut bench = Self::new(LeaseConfig::default());
+        bench.set(&[(A, Some(10_000))]);
+        bench
+    }
+
+    fn set(&mut self, live: &[(WorkerId, Option<u64>)]) {
+        self.live = live.to_vec();
+        self.policy.set_workers(self.now, live);
+        self.settle();
+    }
+
+    fn rows(&self, begin: &Begin) -> Vec<Candidate> {
+        let own = self.policy.account(begin.program);
+        let row = |worker| {
+            let here = self.running.iter().filter(|&&(_, at, _)| at == worker);
+            Candidate {
+                worker,
+                cost: 0.0,
+                overlap_tokens: match own {
+                    Some((home, left)) if home == worker => left.min(begin.prompt_tokens),
+                    _ => 0,
+                },
+                prefill_tokens: 0,
+                active_tokens: here.clone().map(|&(_, _, tokens)| u64::from(tokens)).sum(),
+                additional_tokens: begin.prompt_tokens,
+                requests: here.count() as u32,
+            }
+        };
+        self.live.iter().map(|&(worker, _)| row(worker)).collect()
+    }
+
+    fn begin(&mut self, program: u64, prompt_tokens: u32) -> (ReservationId, Option<WorkerId>) {
+        self.tickets += 1;
+        let begin = Begin {
+            ticket: ReservationId(self.tickets),
+            program: ProgramId(program),
+            prompt_tokens,
+            kind: Kind::Turn,
+            pin: None,
+        };
+        let (rows, mut out) = (self.rows(&begin), Vec::new());
+        self.policy.begin(self.now, begin, &rows, &mut out);
+        let worker = out.first().map(|release| release.worker.unwrap_or(A));
+        match worker {
+            Some(worker) => self.running.push((begin.ticket, worker, prompt_tokens)),
+            None => self.held.push(begin),
+        }
+        (begin.ticket, worker)
+    }
+
+    fn go(&mut self, program: u64, tokens: u32) -> ReservationId {
+        let (ticket, worker) = self.begin(program, tokens);
+        assert!(worker.is_some(), "the turn of {program} is held");
+        ticket
+    }
+
+    fn hold(&mut self, program: u64, tokens: u32) -> ReservationId {
+        let (ticket, worker) = self.begin(program, tokens);
+        assert_eq!(worker, None, "the turn of {program} went");
+        ticket
+    }
+
+    /// A turn from its begin to its end.
+    fn whole(&mut self, program: u64, tokens: u32, waits: Waits) {
+        let ticket = self.go(program, tokens);
+        self.first_token(ticket);
+        self.complete(ticket, tokens, waits);
+    }
+
+    fn first_token(&mut self, ticket: ReservationId) {
+        self.policy.first_token(self.now, ticket);
+        self.settle();
+    }
+
+    fn complete(&mut self, ticket: ReservationId, tokens: u32, waits: Waits) {
+        let end = End {
+            context_tokens: Some(tokens),
+            waits,
+        };
+        self.policy.complete(self.now, ticket, end);
+        self.running.retain(|&(other, ..)| other != ticket);
+        self.settle();
+    }
+
+    fn cancel(&mut self, ticket: ReservationId) {
+        self.policy.cancel(self.now, ticket);
+        self.running.retain(|&(other, ..)| other != ticket);
+        self.held.retain(|begin| begin.ticket != ticket);
+        self.settle();
+    }
+
+    fn at(&mut self, now: Micros) {
+        self.now = now;
+        self.policy.advance(now);
+        self.settle();
+    }
+
+    fn after(&mut self, seconds: u64) {
+        self.at(self.now.plus(Micros::from_secs(seconds)));
+    }
+
+    fn settle(&mut self) {
+        while let Some(ticket) = self.policy.head() {
+            let at = self.held.iter().position(|b| b.ticket == ticket).unwrap();
+            let begin = self.held[at];
+            let (rows, mut out) = (self.rows(&begin), Vec::new());
+            self.policy.offer(self.now, ticket, &rows, &mut out);
+            for release in out {
+                let worker = release.worker.unwrap_or(A);
+                self.running.push((ticket, worker, begin.prompt_tokens));
+                self.held.remove(at);
+            }
+        }
+    }
+
+    fn went(&self, ticket: ReservationId) -> bool {
+        self.running.iter().any(|&(other, ..)| other == ticket)
+    }
+
+    fn why(&self, ticket: ReservationId) -> Vec<Why> {
+        let begin = self.held.iter().find(|b| b.ticket == ticket).unwrap();
+        let mut refusals = Vec::new();
+        let rows = self.rows(begin);
+        self.policy.refusals_of(ticket, &rows, &mut refusals);
+        refusals.into_iter().map(|refusal| refusal.why).collect()
+    }
+
+    /// How long a context of so many tokens may stay.
+    fn break_even(&self, tokens: u32) -> Micros {
+        let refill = self.policy.table.rooms[&A].refill.time(tokens);
+        Micros(refill.0 * 10_000 / u64::from(tokens) * 7_000 / 10_000)
+    }
+}
+
+/// Fills the worker: a turn runs and another session is between two turns.
+fn full() -> (Bench, ReservationId) {
+    let mut bench = Bench::alone();
+    bench.whole(1, 4_000, Waits::Tool);
+    bench.lease_end = bench.now.plus(bench.break_even(4_000));
+    let running = bench.go(2, 4_000);
+    bench.first_token(running);
+    (bench, running)
+}
+
+#[test]
+fn a_cold_turn_waits_for_the_end_of_a_lease_and_not_a_moment_longer() {
+    let (mut bench, _running) = full();
+    let end = bench.lease_end;
+    let held = bench.hold(3, 4_000);
+    let leases = Why::Leases {
+        have: 2_000,
+        need: 4_000,
+        next_end: Some(end),
+    };
+    assert_eq!(bench.why(held), [leases]);
+    assert_eq!(bench.policy.next_wake(), Some(end));
+    bench.at(Micros(end.0 - 1));
+    assert!(!bench.went(held));
+    bench.at(end);
+    assert!(bench.went(held));
+    // The tail of the idle context made room; its head is still there.
+    assert_eq!(bench.policy.account(ProgramId(1)), Some((A, 2_000)));
+}
+
+#[test]
+fn a_lease_that_runs_out_costs_nothing_while_nobody_waits() {
+    let (mut bench, _running) = full();
+    bench.after(3_600);
+    assert_eq!(bench.policy.next_wake(), None);
+    assert_eq!(bench.policy.account(ProgramId(1)), Some((A, 4_000)));
+    let again = bench.go(1, 4_100);
+    assert_eq!(bench.policy.state(ProgramId(1)).unwrap().worker, Some(A));
+    bench.complete(again, 4_200, Waits::Tool);
+    assert_eq!(
+        bench.policy.counters().waits.tool,
+        WaitCount {
+            ended: 1,
+            outlasted: 1
+        }
+    );
+}
+
+#[test]
+fn warm_turns_pass_those_who_wait() {
+    let (mut bench, _running) = full();
+    let held = bench.hold(3, 4_000);
+    bench.go(1, 4_100);
+    assert!(!bench.went(held));
+    assert_eq!(bench.policy.position(held), Some(1));
+}
+
+#[test]
+fn nobody_passes_the_head_of_the_queue_but_warm_turns() {
+    let (mut bench, running) = full();
+    let large = bench.hold(3, 9_000);
+    let small = bench.hold(4, 1_000);
+    assert_eq!(bench.policy.position(small), Some(2));
+    bench.after(3_600);
+    assert!(!bench.went(large) && !bench.went(small));
+    bench.policy.end_program(bench.now, ProgramId(2));
+    bench.complete(running, 4_000, Waits::Tool);
+    assert!(
+        bench.went(large),
+        "a worker without turns takes the next one"
+    );
+    assert!(!bench.went(small), "a cold prompt is being computed");
+    bench.first_token(large);
+    assert!(bench.went(small));
+}
+
+#[test]
+fn a_crowded_worker_computes_one_cold_prompt_at_a_time() {
+    let mut bench = Bench::alone();
+    let first = bench.go(1, 3_000);
+    let second = bench.go(2, 1_500);
+    assert!(bench.went(second), "less than half of it is needed");
+    let third = bench.hold(3, 3_000);
+    assert_eq!(bench.why(third), [Why::Refill]);
+    bench.first_token(first);
+    assert!(!bench.went(third));
+    bench.cancel(second);
+    assert!(bench.went(third));
+}
+
+#[test]
+fn a_cold_turn_goes_where_least_is_missing_then_where_least_runs() {
+    let mut bench = Bench::new(LeaseConfig::default());
+    let (_, first) = bench.begin(1, 3_000);
+    let (_, second) = bench.begin(2, 1_000);
+    assert_eq!((first, second), (Some(A), Some(B)));
+    let mut bench = Bench::new(LeaseConfig::default());
+    bench.whole(1, 3_000, Waits::Tool);
+    let other = bench.go(2, 3_000);
+    bench.first_token(other);
+    let (_, grown) = bench.begin(1, 5_000);
+    assert_eq!(grown, Some(A));
+}
+
+#[test]
+fn room_of_a_session_that_has_ended_is_free_at_once() {
+    let (mut bench, _running) = full();
+    let held = bench.hold(3, 4_000);
+    bench.policy.end_program(bench.now, ProgramId(1));
+    bench.settle();
+    assert!(bench.went(held));
+    assert_eq!(bench.policy.state(ProgramId(1)), None);
+}
+
+#[test]
+fn a_session_that_ends_during_its_turn_leaves_no_lease() {
+    let mut bench = Bench::alone();
+    let last = bench.go(1, 4_000);
+    bench.policy.end_program(bench.now, ProgramId(1));
+    bench.complete(last, 4_000, Waits::Tool);
+    let unclaimed = RoomUse {
+        running: 0,
+        leased: 0,
+        spent: 4_000,
+    };
+    assert_eq!(bench.policy.room(A), unclaimed);
+}
+
+#[test]
+fn leases_follow_how_long_sessions_are_away() {
+    let mut bench = Bench::alone();
+    for _ in 0..60 {
+        bench.whole(1, 4_000, Waits::Person);
+        bench.after(3_600);
+    }
+    bench.whole(1, 4_000, Waits::Person);
+    assert_eq!(
+        bench.policy.room(A).leased,
+        0,
+        "people do not come back in time"
+    );
+    bench.whole(2, 4_000, Waits::Tool);
+    assert_eq!(
+        bench.policy.room(A).leased,
+        4_000,
+        "of tools nothing is known yet"
+    );
+    let people = bench.policy.counters().waits.person;
+    assert_eq!(
+        people,
+        WaitCount {
+            ended: 60,
+            outlasted: 60
+        }
+    );
+}
+
+#[test]
+fn a_turn_that_no_worker_can_take_goes_for_the_engine_to_refuse() {
+    let (mut bench, _running) = full();
+    let held = bench.hold(3, 4_000);
+    bench.go(4, 10_001);
+    assert!(!bench.went(held));
+}
+
+#[test]
+fn unknown_capacity_and_no_workers_hold_nobody() {
+    let mut bench = Bench::alone();
+    bench.set(&[(A, None)]);
+    (0..50).for_each(|n| _ = bench.go(n, u32::MAX));
+    let mut bench = Bench::alone();
+    bench.set(&[]);
+    (0..50).for_each(|n| _ = bench.go(n, 9_000));
+}
+
+#[test]
+fn a_hold_that_is_cancelled_leaves_its_session_as_it_was() {
+    let (mut bench, running) = full();
+    let held = bench.hold(3, 4_000);
+    bench.cancel(held);
+    assert_eq!(bench.policy.waiting(), 0);
+    assert_eq!(bench.policy.account(ProgramId(1)), Some((A, 4_000)));
+    bench.complete(running, 4_000, Waits::Tool);
+    assert_eq!(bench.policy.used(A), 8_000);
+}
+
+#[test]
+fn a_cancelled_turn_leaves_what_was_computed() {
+    let mut bench = Bench::alone();
+    bench.whole(1, 3_000, Waits::Tool);
+    let early = bench.go(1, 5_000);
+    bench.cancel(early);
+    assert_eq!(bench.policy.account(ProgramId(1)), Some((A, 3_000)));
+    let late = bench.go(1, 5_000);
+    bench.first_token(late);
+    bench.cancel(late);
+    assert_eq!(bench.policy.account(ProgramId(1)), Some((A, 5_000)));
+}
+
+#[test]
+fn a_lost_worker_frees_its_sessions_and_its_return_finds_it_empty() {
+    let mut bench = Bench::new(LeaseConfig::default());
+    bench.whole(1, 6_000, Waits::Tool);
+    bench.set(&[(B, Some(10_000))]);
+    assert_eq!(bench.policy.account(ProgramId(1)), Some((A, 0)));
+    let (ticket, worker) = bench.begin(1, 6_000);
+    assert_eq!(worker, Some(B));
+    bench.set(&[(A, Some(10_000)), (B, Some(10_000))]);
+    bench.complete(ticket, 6_000, Waits::Tool);
+    assert_eq!((bench.policy.used(A), bench.policy.used(B)), (0, 6_000));
+}
+
+#[test]
+fn a_smaller_worker_keeps_what_fits() {
+    let (mut bench, _running) = full();
+    bench.set(&[(A, Some(5_000))]);
+    assert_eq!(bench.policy.account(ProgramId(1)), Some((A, 1_000)));
+    let held = bench.hold(3, 4_000);
+    bench.set(&[(A, Some(20_000))]);
+    assert!(bench.went(held));
+}
+
+#[test]
+fn a_clock_that_goes_back_ends_no_lease_and_starts_none_again() {
+    let (mut bench, _running) = full();
+    let end = bench.lease_end;
+    let held = bench.hold(3, 4_000);
+    bench.at(Micros(0));
+    assert_eq!(bench.policy.next_wake(), Some(end));
+    bench.at(end);
+    assert!(bench.went(held));
+}
+
+#[test]
+fn who_has_waited_for_the_limit_goes_whatever_the_load() {
+    let mut bench = Bench::new(LeaseConfig {
+        force_after: Some(Micros::from_secs(30)),
+        ..LeaseConfig::default()
+    });
+    bench.set(&[(A, Some(10_000))]);
+    let running = bench.go(1, 8_000);
+    bench.first_token(running);
+    let (first, second) = (bench.hold(2, 4_000), bench.hold(3, 4_000));
+    let due = bench.now.plus(Micros::from_secs(30));
+    assert_eq!(bench.policy.next_wake(), Some(due));
+    bench.at(due);
+    assert!(bench.went(first) && bench.went(second));
+    assert_eq!(bench.policy.counters().forced, 2);
+}
+
+#[test]
+fn a_second_turn_of_a_program_passes_uncounted() {
+    let (mut bench, running) = full();
+    bench.go(2, 9_000);
+    assert_eq!(bench.policy.counters().untracked, 1);
+    assert_eq!(bench.policy.room(A).running, 4_000);
+    assert!(bench.went(running));
+}
+
+#[test]
+fn engines_that_listen_are_told_when_a_lease_ends_and_when_a_session_does() {
+    let mut bench = Bench::new(LeaseConfig {
+        eviction: Eviction::LeaseEnd,
+        ..LeaseConfig::default()
+    });
+    bench.whole(1, 4_000, Waits::Tool);
+    let until = bench.now.plus(bench.break_even(4_000));
+    bench.policy.end_program(bench.now, ProgramId(1));
+    let mut hints = Vec::new();
+    bench.policy.take_hints(&mut hints);
+    let hint = |action| Hint {
+        program: ProgramId(1),
+        worker: A,
+        action,
+    };
+    assert_eq!(
+        hints,
+        [hint(Action::Retain { until }), hint(Action::Demote)]
+    );
+}
+
+#[test]
+fn contexts_go_in_the_order_of_the_engine() {
+    for (eviction, first) in [(Eviction::Lru, 1), (Eviction::LeaseEnd, 2)] {
+        let mut bench = Bench::new(LeaseConfig {
+            eviction,
+            ..LeaseConfig::default()
+        });
+        bench.set(&[(A, Some(10_000))]);
+        bench.whole(1, 4_000, Waits::Tool);
+        bench.whole(2, 4_000, Waits::Tool);
+        bench.policy.end_program(bench.now, ProgramId(2));
+        bench.go(3, 5_000);
+        let lost = [1, 2].map(|n| {
+            let room = &bench.policy.table.rooms[&A];
+            let left: u32 = room
+                .contexts()
+                .filter(|(_, idle)| idle.program == ProgramId(n))
+                .map(|(_, idle)| idle.tokens)
+                .sum();
+            4_000 - left
+        });
+        assert_eq!(lost[first - 1], 3_000, "{eviction:?} {lost:?}");
+    }
+}
+
+#[test]
+fn settings_outside_their_range_are_named() {
+    let bad = LeaseConfig {
+        theta: 0,
+        ..LeaseConfig::default()
+    };
+    let said = Lease::new(bad).unwrap_err().to_string();
+    assert!(said.contains("theta is 0"), "{said}");
+}
