@@ -55,6 +55,7 @@ test('the native options carry every default', (t) => {
       resumeBp: 8500,
       bufferTokens: 100,
       intervalMs: 5000,
+      thetaBp: 7000,
     },
     score: {
       overlapCredit: 1,
@@ -78,6 +79,16 @@ test('shares become whole basis points', (t) => {
   const hysteresis = { pause: 0.9, target: 0.333333, resume: 0.5 }
   const { admission } = resolve({ workers: [worker], admission: { hysteresis } }).settings
   t.deepEqual([admission.pauseBp, admission.targetBp, admission.resumeBp], [9000, 3333, 5000])
+})
+
+test('the dial of lease is a preset or a number', (t) => {
+  const dial = (given: object) =>
+    resolve({ workers: [worker], admission: { policy: 'lease', ...given } }).settings.admission
+  t.is(dial({}).thetaBp, 7000)
+  t.is(dial({ preset: 'tail' }).thetaBp, 3500)
+  t.is(dial({ preset: 'throughput' }).thetaBp, 10_000)
+  t.is(dial({ theta: 0.5, forceAfterSeconds: 90 }).thetaBp, 5000)
+  t.is(dial({ forceAfterSeconds: 90 }).forceAfterMs, 90_000)
 })
 
 test('targets with equal worker lists share a group, others have their own', (t) => {
@@ -298,7 +309,32 @@ const refusals: [title: string, options: unknown, message: RegExp][] = [
   [
     'an unknown policy',
     { workers: [worker], admission: { policy: 'fair' } },
-    /^admission\.policy: must be one of none, thunderagent, got "fair"/,
+    /^admission\.policy: must be one of none, lease, thunderagent, got "fair"/,
+  ],
+  [
+    'a dial of another policy',
+    { workers: [worker], admission: { policy: 'thunderagent', theta: 1 } },
+    /^admission\.theta: needs policy: 'lease'/,
+  ],
+  [
+    'bands of another policy',
+    { workers: [worker], admission: { policy: 'lease', hysteresis: {} } },
+    /^admission\.hysteresis: needs policy: 'thunderagent'/,
+  ],
+  [
+    'two dials',
+    { workers: [worker], admission: { policy: 'lease', preset: 'tail', theta: 1 } },
+    /^admission\.theta: cannot be set beside preset/,
+  ],
+  [
+    'a dial out of range',
+    { workers: [worker], admission: { policy: 'lease', theta: 0 } },
+    /^admission\.theta: must be a number from 0\.0001 to 10, got 0/,
+  ],
+  [
+    'an unknown preset',
+    { workers: [worker], admission: { policy: 'lease', preset: 'fast' } },
+    /^admission\.preset: must be one of tail, balanced, throughput, got "fast"/,
   ],
   [
     'bands out of order',

@@ -33,7 +33,14 @@ export {
 export { ERROR_CODES, type ErrorCode, type ErrorOptions, WarmpathError } from './errors.js'
 export { responseHeaders, upstreamUrl } from './forward/index.js'
 export { type HeaderMap, type HeadersLike, readHeaders } from './identity/index.js'
-export type { Candidate, CostRow, Receipt, Status, WorkerStatus } from './link/report.js'
+export type {
+  Candidate,
+  CostRow,
+  Receipt,
+  Refusal,
+  Status,
+  WorkerStatus,
+} from './link/report.js'
 export type { Restored, RestoreOptions } from './link/snapshot.js'
 export { type AddedWorker, type Destination, Scheduler } from './scheduler.js'
 export type {

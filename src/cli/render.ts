@@ -6,7 +6,7 @@
  * with every term of their cost. Nothing is computed but shares and dates; figures that are not there
  * are a dash, never a zero.
  */
-import type { Receipt, Status } from '../index.js'
+import type { Receipt, Refusal, Status } from '../index.js'
 import { table, text, visible } from './table.js'
 
 /** Workers as a table, then the figures of the whole. */
@@ -19,10 +19,21 @@ function renderStatus(status: Status): string {
     worker.prefillTokens,
     worker.activeTokens,
     worker.usedTokens,
+    worker.leasedTokens,
     worker.capacityTokens ?? undefined,
     worker.predictedCachedTokens,
   ])
-  const head = ['worker', 'health', 'turns', 'prefill', 'active', 'used', 'capacity', 'cached']
+  const head = [
+    'worker',
+    'health',
+    'turns',
+    'prefill',
+    'active',
+    'used',
+    'leased',
+    'capacity',
+    'cached',
+  ]
   const odd = Object.entries(anomalies).filter(([, count]) => count > 0)
   return lines([
     table(head, workers),
@@ -36,7 +47,8 @@ function renderStatus(status: Status): string {
       ['anomalies', odd.length === 0 ? 'none' : odd.map(counted).join(', ')],
     ]),
     '',
-    'Columns in tokens, but for turns. used: what admission counts; cached: what is believed.',
+    'Columns in tokens, but for turns. used: what admission counts, leased: of that, for sessions',
+    'between two turns; cached: what is believed.',
   ])
 }
 
@@ -105,11 +117,30 @@ function lock({ lock: { decided, ...notes } }: Receipt): string {
   ].join('; ')
 }
 
-function admission({ admission: { verdict, heldMs, worker } }: Receipt): string {
-  const where = worker === null ? '' : `, on ${visible(worker)}`
-  if (verdict === 'free') return 'went at once'
-  if (verdict === 'kept') return `went at once${where}, where its session is kept`
-  return `held ${text(heldMs / 1000)} s, then went${where}`
+function admission({ admission: verdict, prompt, ...receipt }: Receipt): string {
+  const where = verdict.worker === null ? '' : `, on ${visible(verdict.worker)}`
+  if (verdict.verdict === 'free') return 'went at once'
+  if (verdict.verdict === 'kept') return `went at once${where}, where its session is kept`
+  if (verdict.verdict === 'placed') return `went at once${where}, where there is room`
+  const place = verdict.queuedAt === null ? '' : ` from place ${text(verdict.queuedAt)}`
+  const uncached = prompt.tokens - receipt.predictedCachedTokens
+  const reasons = verdict.refusals.map((refusal) => `\n  ${refused(refusal, receipt.at)}`)
+  const why = reasons.length === 0 ? '' : `; ${text(uncached)} tokens to compute${reasons.join('')}`
+  return `held ${text(verdict.heldMs / 1000)} s${place}, then went${where}${why}`
+}
+
+/** Why a worker did not take the turn when it began to wait. */
+function refused(refusal: Refusal, wentAt: number): string {
+  const worker = visible(refusal.worker)
+  if (refusal.why === 'refill') return `${worker}: was computing another cold prompt`
+  const room = `${text(refusal.haveTokens)} of ${text(refusal.needTokens)} tokens free`
+  if (refusal.why === 'running') return `${worker}: ${room} beside its turns`
+  const { nextLeaseEnd } = refusal
+  const end =
+    nextLeaseEnd === null
+      ? ''
+      : `, the next ended ${text((nextLeaseEnd - wentAt) / 1000)} s from go`
+  return `${worker}: ${room} beside its turns and leases${end}`
 }
 
 function outcome({ outcome: ending }: Receipt): string {

@@ -18,12 +18,14 @@ import {
 
 export interface Settings {
   readonly admission: {
-    readonly policy: 'none' | 'thunderagent'
+    readonly policy: (typeof POLICIES)[number]
     readonly pauseBp: number
     readonly targetBp: number
     readonly resumeBp: number
     readonly bufferTokens: number
     readonly intervalMs: number
+    readonly thetaBp: number
+    readonly forceAfterMs: number | undefined
     readonly holdLimitMs: number | undefined
   }
   readonly score: Readonly<Record<ScoreField, number>>
@@ -51,7 +53,12 @@ const LIMITS = {
 type ScoreField = keyof typeof SCORE
 type LimitField = keyof typeof LIMITS
 
-const ADMISSION_FIELDS = ['policy', 'hysteresis', 'bufferTokens', 'holdLimitSeconds', 'intervalMs']
+const POLICIES = ['none', 'lease', 'thunderagent'] as const
+/** `theta` by preset. */
+const PRESETS = { tail: 0.35, balanced: 0.7, throughput: 1 }
+const OF_LEASE = ['preset', 'theta', 'forceAfterSeconds']
+const OF_THUNDERAGENT = ['hysteresis', 'bufferTokens', 'intervalMs']
+const ADMISSION_FIELDS = ['policy', 'holdLimitSeconds', ...OF_LEASE, ...OF_THUNDERAGENT]
 const BASIS_POINTS = 10_000
 
 export function settings(given: Fields): Settings {
@@ -75,27 +82,51 @@ export function settings(given: Fields): Settings {
 }
 
 function admission(given: Fields): Settings['admission'] {
+  const policy = oneOf(given.policy ?? 'none', 'admission.policy', POLICIES)
+  if (policy === 'lease') refuseFields(given, OF_THUNDERAGENT, 'thunderagent')
+  else refuseFields(given, OF_LEASE, 'lease')
+  return {
+    policy,
+    ...bands(given.hysteresis),
+    bufferTokens: whole(given, 'admission', 'bufferTokens', 100, [0, MAX_U32]),
+    intervalMs: whole(given, 'admission', 'intervalMs', 5000, [1, MAX_U32]),
+    thetaBp: Math.round(theta(given) * BASIS_POINTS),
+    forceAfterMs: seconds(given, 'forceAfterSeconds'),
+    holdLimitMs: seconds(given, 'holdLimitSeconds'),
+  }
+}
+
+function refuseFields(given: Fields, foreign: readonly string[], policy: string): void {
+  const field = foreign.find((name) => given[name] !== undefined)
+  if (field !== undefined) refuse(`admission.${field}`, `needs policy: '${policy}'`)
+}
+
+function bands(given: unknown): Pick<Settings['admission'], 'pauseBp' | 'targetBp' | 'resumeBp'> {
   const path = 'admission.hysteresis'
-  const bands = section(given.hysteresis, path, ['pause', 'target', 'resume'])
-  const pauseBp = share(bands, path, 'pause', 0.95)
-  const targetBp = share(bands, path, 'target', 0.8)
-  const resumeBp = share(bands, path, 'resume', 0.85)
+  const shares = section(given, path, ['pause', 'target', 'resume'])
+  const pauseBp = share(shares, path, 'pause', 0.95)
+  const targetBp = share(shares, path, 'target', 0.8)
+  const resumeBp = share(shares, path, 'resume', 0.85)
   if (targetBp > resumeBp || resumeBp > pauseBp) {
     const found = [targetBp, resumeBp, pauseBp].map((bp) => bp / BASIS_POINTS).join(', ')
     refuse(path, 'must have target <= resume <= pause', found)
   }
-  return {
-    policy: oneOf(given.policy ?? 'none', 'admission.policy', ['none', 'thunderagent']),
-    pauseBp,
-    targetBp,
-    resumeBp,
-    bufferTokens: whole(given, 'admission', 'bufferTokens', 100, [0, MAX_U32]),
-    intervalMs: whole(given, 'admission', 'intervalMs', 5000, [1, MAX_U32]),
-    holdLimitMs:
-      given.holdLimitSeconds === undefined
-        ? undefined
-        : milliseconds(given.holdLimitSeconds, 'admission.holdLimitSeconds'),
+  return { pauseBp, targetBp, resumeBp }
+}
+
+function theta(given: Fields): number {
+  if (given.theta === undefined) {
+    const names = Object.keys(PRESETS) as (keyof typeof PRESETS)[]
+    return PRESETS[oneOf(given.preset ?? 'balanced', 'admission.preset', names)]
   }
+  if (given.preset !== undefined) refuse('admission.theta', 'cannot be set beside preset')
+  const range = { min: 1 / BASIS_POINTS, max: 10, kind: 'real' } as const
+  return number(given.theta, 'admission.theta', range)
+}
+
+function seconds(given: Fields, field: string): number | undefined {
+  const value = given[field]
+  return value === undefined ? undefined : milliseconds(value, `admission.${field}`)
 }
 
 function section(value: unknown, path: string, known: readonly string[]): Fields {

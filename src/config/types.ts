@@ -86,18 +86,35 @@ export interface HysteresisOptions {
   resume?: number
 }
 
+/** Short waits or much work: where `lease` stands between the two. */
+export type LeasePreset = 'tail' | 'balanced' | 'throughput'
+
 export interface AdmissionOptions {
-  /** `none` (default): every turn goes at once. */
-  policy?: 'none' | 'thunderagent'
+  /**
+   * `none` (default): every turn goes at once. `lease`: warm turns pass, cold ones queue, idle
+   * contexts keep their room for as long as a refill is worth. `thunderagent`: the published
+   * controller.
+   */
+  policy?: 'none' | 'lease' | 'thunderagent'
+  /** `lease` only: 0.35, 0.7 or 1 as `theta`. Default `balanced`. */
+  preset?: LeasePreset
+  /**
+   * `lease` only, instead of `preset`: how long an idle context keeps its room, over the time for
+   * which that costs as much as computing it again. 0.0001 to 10.
+   */
+  theta?: number
+  /** `lease` only: a turn held this long goes whatever the load. Absent: never. */
+  forceAfterSeconds?: number
+  /** `thunderagent` only. */
   hysteresis?: HysteresisOptions
-  /** Tokens of head-room counted for each session. Default 100. */
+  /** `thunderagent` only: tokens of head-room counted for each session. Default 100. */
   bufferTokens?: number
   /**
    * A turn held this long ends with HOLD_LIMIT. Absent: the policy decides; `thunderagent` lets it go
    * after 30 minutes.
    */
   holdLimitSeconds?: number
-  /** How often the policy looks at the pressure. Default 5000. */
+  /** `thunderagent` only: how often it looks at the pressure. Default 5000. */
   intervalMs?: number
 }
 

@@ -31,6 +31,19 @@ export interface Candidate extends CostRow {
   readonly url: string
 }
 
+/** Why a worker did not take a turn that began to wait. Tokens; times since the Unix epoch. */
+export type Refusal = { readonly worker: string } & (
+  | { readonly why: 'refill' }
+  | { readonly why: 'running'; readonly haveTokens: number; readonly needTokens: number }
+  | {
+      readonly why: 'leases'
+      readonly haveTokens: number
+      readonly needTokens: number
+      /** Milliseconds. */
+      readonly nextLeaseEnd: number | null
+    }
+)
+
 /** Why a turn went where it went; the costs can be computed again from it. */
 export interface Receipt {
   readonly id: string
@@ -48,9 +61,14 @@ export interface Receipt {
     readonly [note: string]: unknown
   }
   readonly admission: {
-    readonly verdict: 'free' | 'kept' | 'held'
+    /** `kept`: where the session is; `placed`: where admission has found room. */
+    readonly verdict: 'free' | 'kept' | 'placed' | 'held'
     readonly heldMs: number
     readonly worker: string | null
+    /** Where in the queue the turn began to wait, from 1, where the policy has one queue. */
+    readonly queuedAt: number | null
+    /** Why each worker did not take it then. */
+    readonly refusals: readonly Refusal[]
   }
   readonly prompt: {
     readonly tokens: number
@@ -96,6 +114,8 @@ export interface WorkerStatus {
   readonly activeTokens: number
   /** What admission counts against the capacity. */
   readonly usedTokens: number
+  /** Of these, held for sessions between two turns. */
+  readonly leasedTokens: number
   /** What its active sessions need there together; what they share counts once. */
   readonly workingSetTokens: number
   readonly predictedCachedTokens: number

@@ -5,6 +5,7 @@
 //! the cheapest ones and says how many there were.
 use std::collections::VecDeque;
 
+use crate::admission::Refusal;
 use crate::continuity::LockNote;
 use crate::id::{Micros, ReservationId, TargetId, WorkerId};
 use crate::score::kv::KvConfig;
@@ -53,7 +54,9 @@ pub enum AdmissionNote {
     Free,
     /// Go at once, to the worker where admission keeps the session.
     Kept(WorkerId),
-    /// Held first, for this long; then the cheapest worker with room.
+    /// Go at once, to the worker that admission has found room on.
+    Placed(WorkerId),
+    /// Held first, for this long; then to the worker that admission has found room on.
     Held(Micros),
 }
 
@@ -112,6 +115,10 @@ pub struct Receipt {
     pub lock: LockNote,
     /// What admission said.
     pub admission: AdmissionNote,
+    /// Where in the queue the turn began to wait, from 1; 0 when it did not or nobody says.
+    pub queued_at: u32,
+    /// Why each worker did not take it then, at most [`MAX_CANDIDATES`] of them.
+    pub refusals: Vec<Refusal>,
     /// The chosen row of `candidates`.
     pub chosen: usize,
     /// The rows, in the order of the group's workers, or the cheapest ones.
@@ -179,11 +186,14 @@ impl Ring {
             Receipt::default()
         };
         let (mut candidates, mut name) = (receipt.candidates, receipt.session_name);
+        let mut refusals = receipt.refusals;
         candidates.clear();
         name.clear();
+        refusals.clear();
         receipt = Receipt {
             id: self.next,
             candidates,
+            refusals,
             session_name: name,
             ..Receipt::default()
         };

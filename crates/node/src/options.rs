@@ -3,7 +3,7 @@ use std::num::NonZeroU32;
 
 use serde::Deserialize;
 
-use warmpath_core::admission::ThunderAgentConfig;
+use warmpath_core::admission::{LeaseConfig, ThunderAgentConfig};
 use warmpath_core::prefix::{BreakpointRules, Implicit, Matching, Refresh};
 use warmpath_core::scheduler::{
     AdmissionConfig, Config, GroupOptions, Limits, UNKNOWN_TTL, WorkerOptions,
@@ -79,6 +79,7 @@ enum Policy {
     #[default]
     None,
     Thunderagent,
+    Lease,
 }
 
 #[derive(Default, Deserialize)]
@@ -91,6 +92,8 @@ pub(crate) struct Admission {
     resume_bp: Option<u32>,
     buffer_tokens: Option<u32>,
     interval_ms: Option<u64>,
+    theta_bp: Option<u32>,
+    force_after_ms: Option<u64>,
     hold_limit_ms: Option<u64>,
 }
 
@@ -148,6 +151,12 @@ impl Admission {
                 let interval = self.interval_ms.map(Micros::from_millis);
                 set(&mut config.interval, interval);
                 AdmissionConfig::ThunderAgent(config)
+            }
+            Policy::Lease => {
+                let mut config = LeaseConfig::default();
+                set(&mut config.theta, self.theta_bp);
+                config.force_after = self.force_after_ms.map(Micros::from_millis);
+                AdmissionConfig::Lease(config)
             }
         }
     }

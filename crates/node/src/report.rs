@@ -1,10 +1,11 @@
 //! What the core knows, as JSON text for people and tools: receipts, candidates, fleet, figures.
 use serde_json::{Value, json};
 
+use warmpath_core::admission::{Refusal, Why};
 use warmpath_core::continuity::{Lock, LockNote};
 use warmpath_core::receipt::{AdmissionNote, Candidate, Ending, Receipt, Trust};
 use warmpath_core::scheduler::{Health, Scheduler, Worker};
-use warmpath_core::{TargetId, WorkerId};
+use warmpath_core::{Micros, TargetId, WorkerId};
 
 use crate::handle::State;
 
@@ -117,6 +118,7 @@ fn worker(core: &Scheduler, id: WorkerId, worker: &Worker) -> Value {
         "prefillTokens": load.prefill_tokens,
         "activeTokens": load.block_tokens,
         "usedTokens": admission.map_or(0, |admission| admission.used(id)),
+        "leasedTokens": admission.map_or(0, |admission| admission.leased(id)),
         "workingSetTokens": core.working_set(id),
         "predictedCachedTokens": cached,
     })
@@ -145,7 +147,7 @@ pub(crate) fn receipt_value(core: &Scheduler, receipt: &Receipt) -> Value {
         "worker": chosen.map(|row| worker_name(core, row.worker)),
         "detour": receipt.is_detour,
         "lock": lock(&receipt.lock),
-        "admission": admission(core, &receipt.admission),
+        "admission": admission(core, receipt),
         "prompt": prompt(receipt),
         "predictedCachedTokens": chosen.map_or(0, |row| row.overlap_tokens),
         "trust": trust(receipt.prompt.trust),
@@ -208,17 +210,50 @@ fn lock(note: &LockNote) -> Value {
     })
 }
 
-fn admission(core: &Scheduler, note: &AdmissionNote) -> Value {
-    let (verdict, held, worker) = match *note {
+fn admission(core: &Scheduler, receipt: &Receipt) -> Value {
+    let (verdict, held, worker) = match receipt.admission {
         AdmissionNote::Free => ("free", None, None),
         AdmissionNote::Kept(worker) => ("kept", None, Some(worker)),
+        AdmissionNote::Placed(worker) => ("placed", None, Some(worker)),
         AdmissionNote::Held(held) => ("held", Some(held), None),
     };
+    let refusals = receipt.refusals.iter();
     json!({
         "verdict": verdict,
-        "heldMs": held.map_or(0.0, |held| held.0 as f64 / 1_000.0),
+        "heldMs": held.map_or(0.0, milliseconds),
         "worker": worker.map(|worker| worker_name(core, worker)),
+        "queuedAt": Some(receipt.queued_at).filter(|&place| place > 0),
+        "refusals": refusals.map(|refusal| refused(core, refusal)).collect::<Vec<_>>(),
     })
+}
+
+/// Why a worker did not take a turn when it began to wait.
+fn refused(core: &Scheduler, refusal: &Refusal) -> Value {
+    let worker = worker_name(core, refusal.worker);
+    match refusal.why {
+        Why::Refill => json!({ "worker": worker, "why": "refill" }),
+        Why::Running { have, need } => json!({
+            "worker": worker,
+            "why": "running",
+            "haveTokens": have,
+            "needTokens": need,
+        }),
+        Why::Leases {
+            have,
+            need,
+            next_end,
+        } => json!({
+            "worker": worker,
+            "why": "leases",
+            "haveTokens": have,
+            "needTokens": need,
+            "nextLeaseEnd": next_end.map(milliseconds),
+        }),
+    }
+}
+
+fn milliseconds(time: Micros) -> f64 {
+    time.0 as f64 / 1_000.0
 }
 
 fn outcome(ending: &Ending) -> Value {

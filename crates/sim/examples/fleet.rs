@@ -7,7 +7,7 @@
 //! prefill=fcfs|shortest   host=0 (tokens of a host tier)   brief=yes (one line)
 //! recorded=yes (keeps the times of the trace)   smallest=N sessions   turns=N of each session
 //! largest=N tokens of a context
-//! evict=lru|lease-end   theta=7000 warm=8192 person=2500 calm=5000 (of `lease`)
+//! evict=lru|lease-end   theta=7000 warm=8192 calm=5000 (of `lease`)
 //! patience=N seconds until a client gives up
 //! ```
 #![allow(clippy::print_stdout, reason = "a command prints its result")]
@@ -85,7 +85,6 @@ fn lease(settings: &Settings) -> Result<LeaseConfig, String> {
     Ok(LeaseConfig {
         theta: get(settings, "theta", default.theta)?,
         warm_tokens: get(settings, "warm", default.warm_tokens)?,
-        person_share: get(settings, "person", default.person_share)?,
         calm_share: get(settings, "calm", default.calm_share)?,
         eviction: match eviction(settings) {
             true => Eviction::LeaseEnd,

@@ -328,6 +328,15 @@ impl Admission {
         each!(self, p => p.used(worker))
     }
 
+    /// Of the tokens that count on `worker`, those of idle programs that keep their room for a lease.
+    #[must_use]
+    pub fn leased(&self, worker: WorkerId) -> u64 {
+        match self {
+            Self::None(_) | Self::ThunderAgent(_) => 0,
+            Self::Lease(p) => p.room(worker).leased,
+        }
+    }
+
     /// The 1-based place of a held turn among all that wait for room; for a turn behind a running
     /// one of its own program, its place in that queue. `None` when it is not held. O(held).
     #[must_use]

@@ -44,7 +44,18 @@ pub(super) enum Seat {
 pub(super) struct Picked {
     pub(super) index: usize,
     pub(super) draw: Option<f64>,
-    pub(super) is_kept: bool,
+    pub(super) by: PickedBy,
+}
+
+/// Who has picked the row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PickedBy {
+    /// Admission, because the session is there.
+    Home,
+    /// Admission, because there is room.
+    Room,
+    /// The cost.
+    Cost,
 }
 
 /// The parts of a scheduler that a placement needs.
@@ -134,17 +145,20 @@ impl Placer<'_> {
             weights,
             ..
         } = &mut *self.scratch;
-        let (named, is_kept) = match seat {
-            Seat::Kept(worker) => (Some(worker), true),
-            Seat::Offered(worker) => (worker, false),
-            Seat::Chosen { worker, is_home } => (worker, is_home),
+        let (named, by) = match seat {
+            Seat::Kept(worker) => (Some(worker), PickedBy::Home),
+            Seat::Offered(worker) => (worker, PickedBy::Room),
+            Seat::Chosen { worker, is_home } => match is_home {
+                true => (worker, PickedBy::Home),
+                false => (worker, PickedBy::Room),
+            },
         };
         let named = named.and_then(|id| rows.iter().position(|row| row.worker == id));
         if let Some(index) = named {
             return Some(Picked {
                 index,
                 draw: None,
-                is_kept,
+                by,
             });
         }
         match Temperature::new(self.config.temperature) {
@@ -153,7 +167,7 @@ impl Placer<'_> {
                 Some(Picked {
                     index,
                     draw: None,
-                    is_kept: false,
+                    by: PickedBy::Cost,
                 })
             }
             Ok(temperature) => {
@@ -165,7 +179,7 @@ impl Placer<'_> {
                 Some(Picked {
                     index,
                     draw: Some(draw),
-                    is_kept: false,
+                    by: PickedBy::Cost,
                 })
             }
         }

@@ -4,7 +4,7 @@ use crate::id::{Micros, ReservationId, WorkerId};
 use crate::receipt::{AdmissionNote, Candidate, MAX_CANDIDATES, PromptNote, Reported, Trust};
 use crate::session::SessionName;
 
-use super::place::{Picked, Placer};
+use super::place::{Picked, PickedBy, Placer};
 use super::reservation::Reservation;
 
 impl Placer<'_> {
@@ -30,11 +30,10 @@ impl Placer<'_> {
         receipt.target = turn.route.target;
         receipt.is_detour = turn.route.is_detour;
         receipt.lock = turn.route.lock;
-        receipt.admission = admission_note(
-            turn.waited(self.now),
-            picked.is_kept,
-            rows[picked.index].worker,
-        );
+        receipt.admission =
+            admission_note(turn.waited(self.now), picked.by, rows[picked.index].worker);
+        receipt.queued_at = turn.queued_at;
+        receipt.refusals.extend_from_slice(&turn.refusals);
         receipt.weights = self.config.score;
         receipt.prompt = PromptNote {
             tokens: turn.chain.tokens(),
@@ -105,11 +104,12 @@ fn keep_cheapest(rows: &[Candidate], chosen: usize, kept: &mut Vec<Candidate>) -
         .unwrap_or_default()
 }
 
-fn admission_note(waited: Option<Micros>, is_kept: bool, worker: WorkerId) -> AdmissionNote {
-    match waited {
-        None if is_kept => AdmissionNote::Kept(worker),
-        None => AdmissionNote::Free,
-        Some(held) => AdmissionNote::Held(held),
+fn admission_note(waited: Option<Micros>, by: PickedBy, worker: WorkerId) -> AdmissionNote {
+    match (waited, by) {
+        (Some(held), _) => AdmissionNote::Held(held),
+        (None, PickedBy::Home) => AdmissionNote::Kept(worker),
+        (None, PickedBy::Room) => AdmissionNote::Placed(worker),
+        (None, PickedBy::Cost) => AdmissionNote::Free,
     }
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 
+use crate::admission::Refusal;
 use crate::block::{Chain, Memo};
 use crate::continuity::LockNote;
 use crate::id::{GroupId, Micros, ProgramId, ReservationId, TargetId, WorkerId};
@@ -55,6 +56,9 @@ pub(super) struct Reservation {
     pub(super) volatile: Option<Volatile>,
     pub(super) since: Micros,
     pub(super) was_held: bool,
+    /// Where in the queue it began to wait, and why nobody took it then.
+    pub(super) queued_at: u32,
+    pub(super) refusals: Vec<Refusal>,
     pub(super) state: State,
 }
 

@@ -10,7 +10,7 @@ use crate::block::{Chain, Memo, Seed};
 use crate::continuity::{self, Choice, Evidence, Fleet as _, IdKind, Lock};
 use crate::error::{Error, Result};
 use crate::id::{Micros, ProgramId, ReservationId, TargetId};
-use crate::receipt::{Candidate, Volatile};
+use crate::receipt::{Candidate, MAX_CANDIDATES, Volatile};
 use crate::session::{Claim, Membership, Sent, SessionId, SessionName};
 
 use super::Scheduler;
@@ -192,6 +192,8 @@ impl Scheduler {
             volatile: None,
             since: self.now,
             was_held: false,
+            queued_at: 0,
+            refusals: Vec::new(),
             state: State::Held,
         })
     }
@@ -233,6 +235,13 @@ impl Scheduler {
         self.counters.held += 1;
         if let Some(turn) = self.reservations.get_mut(id) {
             turn.was_held = true;
+            let admission = &self.admission[turn.route.group.index()];
+            if admission.wants_rows() {
+                let place = admission.position(id).unwrap_or(0);
+                turn.queued_at = u32::try_from(place).unwrap_or(u32::MAX);
+                admission.refusals(id, &self.scratch.rows, &mut turn.refusals);
+                turn.refusals.truncate(MAX_CANDIDATES);
+            }
         }
         if let Some(limit) = self.config.hold_limit {
             self.deadlines.push_back((self.now.plus(limit), id));

@@ -37,9 +37,6 @@ pub struct LeaseConfig {
     pub warm_tokens: u32,
     /// A turn of which at most this share is uncached is warm. Basis points, 0 to 10,000.
     pub warm_share: u32,
-    /// What is left of the lease of a session that waits for a person, once such waits have
-    /// outlasted leases more often than not. Basis points, 0 to 10,000.
-    pub person_share: u32,
     /// Refills share a worker as long as its working set fills at most this share of it. Basis
     /// points, 0 to 10,000.
     pub calm_share: u32,
@@ -59,7 +56,6 @@ impl Default for LeaseConfig {
             theta: Self::BALANCED,
             warm_tokens: 8_192,
             warm_share: 1_000,
-            person_share: 2_500,
             calm_share: 5_000,
             eviction: Eviction::Lru,
             evidence: Evidence::Account,
@@ -82,7 +78,6 @@ impl LeaseConfig {
         let shares = [
             ("theta", self.theta, 1, 100_000),
             ("warm_share", self.warm_share, 0, 10_000),
-            ("person_share", self.person_share, 0, 10_000),
             ("calm_share", self.calm_share, 0, 10_000),
         ];
         for (field, value, least, most) in shares {
