@@ -4,7 +4,7 @@ import { consistency, sameOrder } from '../src/evidence/consistency.js'
 
 test('hit rates within a point, policies in the same order', async (t) => {
   t.timeout(120_000)
-  const pairs = await consistency({ sessions: 24, seed: 1, speed: 20 })
+  const pairs = await consistency({ sessions: 12, seed: 1, speed: 3 })
   for (const { policy, simulated, served, failed } of pairs) {
     t.is(failed, 0)
     t.true(Math.abs(simulated - served) <= 0.01, `${policy}: ${simulated} and ${served}`)

@@ -92,7 +92,7 @@ function scenario(
   const { engine, warmUpMs, measureMs } = options
   return {
     label,
-    policy,
+    policy: told(policy, options),
     workers,
     engine,
     cacheTokens: cacheTokens(options),
@@ -106,6 +106,12 @@ function scenario(
     ...given('outages', options.outages),
     ...given('events', options.events),
   }
+}
+
+/** `lease` must know in which order the engines give up contexts; an option of its own wins. */
+function told(policy: Policy['policy'], { eviction }: ReplayOptions): Policy['policy'] {
+  if (typeof policy === 'string' || policy.core.policy !== 'lease') return policy
+  return { core: { ...given('eviction', eviction), ...policy.core } }
 }
 
 function given<K extends string, V>(key: K, value: V | undefined): { [key in K]?: V } {

@@ -3,7 +3,7 @@ use std::num::NonZeroU32;
 
 use serde::Deserialize;
 
-use warmpath_core::admission::{LeaseConfig, ThunderAgentConfig};
+use warmpath_core::admission::{Eviction, LeaseConfig, ThunderAgentConfig};
 use warmpath_core::prefix::{BreakpointRules, Implicit, Matching, Refresh};
 use warmpath_core::scheduler::{
     AdmissionConfig, Config, GroupOptions, Limits, UNKNOWN_TTL, WorkerOptions,
@@ -82,6 +82,14 @@ enum Policy {
     Lease,
 }
 
+/// In which order engines give up idle contexts.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Order {
+    Lru,
+    LeaseEnd,
+}
+
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Admission {
@@ -94,6 +102,7 @@ pub(crate) struct Admission {
     interval_ms: Option<u64>,
     theta_bp: Option<u32>,
     force_after_ms: Option<u64>,
+    eviction: Option<Order>,
     hold_limit_ms: Option<u64>,
 }
 
@@ -156,6 +165,9 @@ impl Admission {
                 let mut config = LeaseConfig::default();
                 set(&mut config.theta, self.theta_bp);
                 config.force_after = self.force_after_ms.map(Micros::from_millis);
+                if let Some(Order::LeaseEnd) = self.eviction {
+                    config.eviction = Eviction::LeaseEnd;
+                }
                 AdmissionConfig::Lease(config)
             }
         }

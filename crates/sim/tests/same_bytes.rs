@@ -36,7 +36,8 @@ fn a_run_gives_the_recorded_bytes() {
     let mut router = CoreRouter::new(options).expect("a router");
     let report = simulate(&workload, &config, &mut router).expect("a run");
     let bytes = serde_json::to_string(&report).expect("a report");
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../__test__/fixtures/replay/report.json");
+    let path =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../__test__/fixtures/replay/report.json");
     if std::env::var_os("WARMPATH_BLESS").is_some() {
         std::fs::write(&path, format!("{bytes}\n")).expect("a file");
     }
