@@ -16,10 +16,10 @@ export default {
     'Consistency is with engine doubles, which run the same engine model behind HTTP: it checks fleet, router and clock, not the model.',
   ],
   async measure(context) {
-    decisionClaims(context)
     await parityClaims(context)
     await pressureClaims(context)
     await costClaims(context)
     await consistencyClaims(context)
+    decisionClaims(context)
   },
 }

@@ -27,8 +27,8 @@ interface Section {
 interface Frame {
   policies: readonly string[]
   fleets: readonly string[]
-  /** Several pressures make lines, one load makes bars. */
-  isSwept: boolean
+  /** Several make lines, one load makes bars. */
+  pressures: readonly number[]
   /** Whether the trace ran at its own times: then the pooled cache is a bound. */
   isRecorded: boolean
   hasBounds: boolean
@@ -46,6 +46,8 @@ const COLOURS = [
   '#3aa6b9',
 ]
 const PANEL = { width: 250, height: 170 }
+
+const isSwept = ({ pressures }: Frame) => pressures.length > 1
 
 const color = ({ policies }: Frame) => ({
   field: 'policy',
@@ -84,7 +86,7 @@ function figureChart(
 ): Chart {
   const { title, format, by } = axis(figure)
   const value = { type: 'quantitative', title, axis: { format }, scale: { zero: true } }
-  const layers = frame.isSwept ? lines(frame, value) : bars(frame, value)
+  const layers = isSwept(frame) ? lines(frame, value) : bars(frame, value)
   return {
     title: figure.label,
     isWide: false,
@@ -107,7 +109,13 @@ function faceted({ fleets }: Frame, layer: readonly Spec[]): Spec {
 }
 
 function lines(frame: Frame, value: Spec): Spec[] {
-  const x = { field: 'pressure', type: 'quantitative', title: 'pressure', scale: { zero: false } }
+  const x = {
+    field: 'pressure',
+    type: 'quantitative',
+    title: 'pressure',
+    scale: { zero: false, nice: false },
+    axis: { values: frame.pressures, format: '~f' },
+  }
   const encoding = { x, color: color(frame) }
   const tooltip = [{ field: 'policy' }, { field: 'pressure' }, { field: 'mean', format: '.4~s' }]
   return [
@@ -145,7 +153,7 @@ function bars(frame: Frame, value: Spec): Spec[] {
 
 /** Reuse that the trace has, behind the hit rates. */
 function boundRules(frame: Frame): Spec[] {
-  const axisOf = frame.isSwept ? 'y' : 'x'
+  const axisOf = isSwept(frame) ? 'y' : 'x'
   const kept = frame.isRecorded ? [] : [{ filter: "datum.bound === 'infinite cache'" }]
   return [
     {
@@ -164,12 +172,12 @@ function boundRules(frame: Frame): Spec[] {
         type: 'text',
         align: 'right',
         dx: -4,
-        dy: frame.isSwept ? -6 : 0,
+        dy: isSwept(frame) ? -6 : 0,
         baseline: 'bottom',
       },
       encoding: {
         [axisOf]: { field: 'share', type: 'quantitative' },
-        [frame.isSwept ? 'x' : 'y']: { value: frame.isSwept ? 'width' : 10 },
+        [isSwept(frame) ? 'x' : 'y']: { value: isSwept(frame) ? 'width' : 10 },
         text: { field: 'bound' },
       },
     },

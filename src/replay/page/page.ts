@@ -54,12 +54,12 @@ function page(comparison: Comparison, command: string): string {
 
 function frameOf({ runs, bounds }: Comparison): Frame {
   const distinct = <T>(values: readonly T[]) => [...new Set(values)]
-  const pressures = distinct(runs.map((run) => run.pressure))
+  const pressures = distinct(runs.flatMap((run) => run.pressure ?? []))
   return {
     policies: distinct(runs.map((run) => run.label)),
     fleets: distinct(runs.map(({ workers }) => fleetName(workers))),
-    isSwept: pressures.length > 1,
-    isRecorded: pressures.includes(undefined),
+    pressures,
+    isRecorded: pressures.length === 0,
     hasBounds: bounds.size > 0,
   }
 }
