@@ -1,6 +1,8 @@
 /**
  * The public surface of the library, and all of it.
  */
+import './platform.js'
+
 export {
   type AdmissionOptions,
   type CacheOptions,

@@ -14,7 +14,7 @@ import type {
   SnapshotHandle,
   WorkloadHandle,
 } from '../index.js'
-import { WarmpathError } from './errors.js'
+import { noBinary } from './platform.js'
 
 export type { EngineHandle, RunHandle, SchedulerHandle, SnapshotHandle, WorkloadHandle }
 
@@ -96,8 +96,6 @@ export interface NativeFace {
   status(handle: SchedulerHandle): string
 }
 
-const SUPPORTED = 'Linux x64 and arm64 (glibc and musl), macOS x64 and arm64, Windows x64'
-
 export const addon = load()
 
 export const native: NativeFace = addon
@@ -106,10 +104,6 @@ function load(): typeof import('../index.js') {
   try {
     return require('../index.js')
   } catch (cause) {
-    throw new WarmpathError(
-      'WARMPATH_UNSUPPORTED_PLATFORM',
-      `no native binary for ${process.platform} ${process.arch}; supported: ${SUPPORTED}`,
-      { cause },
-    )
+    throw noBinary(cause)
   }
 }

@@ -1,50 +1,19 @@
 #!/usr/bin/env node
 /**
- * `warmpath`: the commands, and what their end means to a shell.
+ * `warmpath`: what the end of a command means to a shell.
  *
- * Each command is a module that makes one commander Command; this file only lists them and turns an
- * error into one line on standard error and an exit code: 2 when the call or the configuration is
- * wrong, so that a supervisor need not try again, 1 for everything else.
+ * An error becomes one line on standard error and an exit code: 2 when the call or the configuration
+ * is wrong, so that a supervisor need not try again, 1 for everything else. The commands are imported
+ * late, so that this also holds for a Node that is too old for them and for a missing binary.
  */
-import { createRequire } from 'node:module'
-import { Command, CommanderError } from 'commander'
-import { WarmpathError } from '../index.js'
-import { convertCommand } from './convert.mjs'
-import { demoCommand } from './demo.mjs'
-import { explainCommand } from './explain.mjs'
-import { replayCommand } from './replay.mjs'
-import { serveCommand } from './serve.mjs'
-import { statusCommand } from './status.mjs'
+import { WarmpathError } from '../errors.js'
 
 const EXIT_FAILED = 1
 const EXIT_USAGE = 2
 
-function readVersion(): string {
-  const manifest = createRequire(import.meta.url)('../../package.json') as { version: string }
-  return manifest.version
-}
-
-function program(): Command {
-  const root = new Command('warmpath')
-    .description('Decides where the next turn of an agent session runs.')
-    .version(readVersion())
-  const commands = [
-    demoCommand(),
-    serveCommand(),
-    statusCommand(),
-    explainCommand(),
-    replayCommand(),
-    convertCommand(),
-  ]
-  for (const command of commands) {
-    root.addCommand(command.exitOverride())
-  }
-  return root.exitOverride()
-}
-
 /** The exit code of what a command threw; says what it was. */
 function exitCode(error: unknown): number {
-  if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : EXIT_USAGE
+  if (isCommanderError(error)) return error.exitCode === 0 ? 0 : EXIT_USAGE
   if (!WarmpathError.is(error)) {
     process.stderr.write(`warmpath: ${error instanceof Error ? error.stack : String(error)}\n`)
     return EXIT_FAILED
@@ -53,8 +22,17 @@ function exitCode(error: unknown): number {
   return error.code === 'WARMPATH_CONFIG' ? EXIT_USAGE : EXIT_FAILED
 }
 
+/** One that commander has written already; its class may not be there to ask. */
+function isCommanderError(error: unknown): error is { exitCode: number } {
+  const code: unknown = error instanceof Error ? Reflect.get(error, 'code') : undefined
+  return typeof code === 'string' && code.startsWith('commander.')
+}
+
 try {
-  await program().parseAsync()
+  // Alone and first: where several modules import what fails, each has a rejection of its own.
+  await import('../index.js')
+  const { run } = await import('./program.mjs')
+  await run()
 } catch (error) {
   process.exitCode = exitCode(error)
 }
