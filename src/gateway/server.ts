@@ -53,6 +53,8 @@ interface Gateway {
 const GOODBYE_MS = 1_000
 /** Longer than the idle time of common load balancers, which must be the ones to close first. */
 const KEEP_ALIVE_MS = 75_000
+/** Connections that may wait to be accepted; what the system allows may be less. */
+const BACKLOG = 4_096
 /** How often connections are looked at for those that take too long, in milliseconds. */
 const MAX_CHECK_MS = 30_000
 
@@ -130,7 +132,7 @@ class RunningGateway {
 
   async listen(): Promise<void> {
     const { host, port } = this.#parts.settings
-    this.#server.listen(port, host)
+    this.#server.listen({ port, host, backlog: BACKLOG })
     try {
       await once(this.#server, 'listening')
     } catch (error) {
