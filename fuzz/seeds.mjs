@@ -13,7 +13,10 @@ const VLLM = Buffer.from([0])
 
 mkdirSync(corpus, { recursive: true })
 for (const name of readdirSync(captures).filter((file) => file.endsWith('.jsonl.gz'))) {
-  const lines = gunzipSync(readFileSync(join(captures, name))).toString().trimEnd().split('\n')
+  const lines = gunzipSync(readFileSync(join(captures, name)))
+    .toString()
+    .trimEnd()
+    .split('\n')
   for (const line of lines) {
     const seed = Buffer.concat([VLLM, Buffer.from(JSON.parse(line).frames.at(-1), 'hex')])
     const sum = createHash('sha1').update(seed).digest('hex')
