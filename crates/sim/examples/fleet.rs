@@ -6,7 +6,7 @@
 //! block=512   cache=1048576 (tokens a worker)   pressure=1.5 (closed population)   seed=0
 //! prefill=fcfs|shortest   host=0 (tokens of a host tier)   brief=yes (one line)
 //! recorded=yes (keeps the times of the trace)   smallest=N sessions   turns=N of each session
-//! largest=N tokens of a context
+//! largest=N tokens of a context   chains=kept (side chains stay in their session)
 //! evict=lru|lease-end   theta=7000 warm=8192 calm=5000 (of `lease`)
 //! patience=N seconds until a client gives up
 //! ```
@@ -25,7 +25,7 @@ use warmpath_sim::router::{CoreOptions, CoreRouter, LeastLoaded, RoundRobin, Rou
 use warmpath_sim::{
     EngineConfig, Eviction as EngineEviction, ExtentConfig, HostTier, PrefillOrder,
 };
-use warmpath_trace::{Options, Selection, read};
+use warmpath_trace::{Options, Selection, SideChains, read};
 
 type Settings = HashMap<String, String>;
 
@@ -194,7 +194,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     let workload = match path.strip_prefix("generated:") {
         None => {
             let paths: Vec<PathBuf> = path.split(',').map(PathBuf::from).collect();
-            let whole = read(&paths, &Options::default())?.workload;
+            let options = Options {
+                side_chains: match settings.contains_key("chains") {
+                    true => SideChains::Kept,
+                    false => SideChains::Split,
+                },
+                ..Options::default()
+            };
+            let whole = read(&paths, &options)?.workload;
             whole.select(&selection(&settings)?)
         }
         Some(sessions) => generate(&many_sessions(sessions.parse()?), 1)?,

@@ -14,7 +14,7 @@ use warmpath_core::scheduler::AdmissionConfig;
 use warmpath_sim::fleet::presets::{self, PUBLISHED_CACHE_TOKENS};
 use warmpath_sim::fleet::{FleetConfig, Report, bounds, population, simulate};
 use warmpath_sim::router::{CoreOptions, CoreRouter, RoundRobin, Router};
-use warmpath_trace::{Options, Workload, read};
+use warmpath_trace::{Options, SideChains, Workload, read};
 
 const BLOCK: u32 = 512;
 
@@ -109,9 +109,14 @@ fn traces() -> Option<Traces> {
     let base = std::env::var_os("WARMPATH_SHARED").map(PathBuf::from);
     let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared");
     let data = base.unwrap_or_else(beside).join("data");
+    // The published population knew no side chains.
+    let options = Options {
+        side_chains: SideChains::Kept,
+        ..Options::default()
+    };
     let load = |name: &str| {
         let path = data.join(name);
-        let load = || read(std::slice::from_ref(&path), &Options::default()).expect("the trace");
+        let load = || read(std::slice::from_ref(&path), &options).expect("the trace");
         path.exists().then(|| load().workload)
     };
     Some(Traces {

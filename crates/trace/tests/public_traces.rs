@@ -2,7 +2,7 @@
 //! they are absent the tests say so and pass.
 use std::path::{Path, PathBuf};
 
-use warmpath_trace::{Format, Moment, Options, Start, Workload, read};
+use warmpath_trace::{Format, Moment, Options, SideChains, Start, Workload, read};
 
 fn data(name: &str) -> Option<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -90,6 +90,27 @@ fn all_coding_sessions_are_read() {
         "{}",
         reuse(&workload)
     );
+}
+
+#[test]
+fn side_chains_stay_in_their_session_if_they_are_kept() {
+    let Some(path) = data("claude-code-sessions/trace_0582.json.gz") else {
+        return;
+    };
+    let turns = |side_chains| {
+        let options = Options {
+            side_chains,
+            ..Options::default()
+        };
+        let loaded = read(std::slice::from_ref(&path), &options).expect("reads without a fault");
+        (
+            loaded.workload.sessions().len(),
+            loaded.workload.turns().len(),
+        )
+    };
+    let (split, kept) = (turns(SideChains::Split), turns(SideChains::Kept));
+    assert!(split.0 > 1);
+    assert_eq!(kept, (1, split.1));
 }
 
 #[test]

@@ -30,7 +30,7 @@ pub fn published(workers: u32, block_tokens: u32, cache_tokens: u32) -> FleetCon
 
 /// Four large engines under a constant number of live sessions whose contexts together are `pressure`
 /// times the fleet's cache: 43, 87, 130, 174 and 261 of the Claude Code sessions at pressures of 0.5,
-/// 1, 1.5, 2 and 3. Half an hour of warm-up, two hours measured.
+/// 1, 1.5, 2 and 3, read with their side chains kept (`SideChains::Kept`). Half an hour of warm-up, two hours measured.
 #[must_use]
 pub fn under_pressure(pressure: f64) -> FleetConfig {
     FleetConfig {

@@ -41,6 +41,19 @@ pub struct Options {
     pub block_tokens: Option<NonZeroU32>,
     /// Bytes of the longest line that is read; 64 MiB unless set.
     pub max_line_bytes: usize,
+    /// What becomes of side chains that a recording does not mark.
+    pub side_chains: SideChains,
+}
+
+/// What becomes of requests that go on with another prompt than the session's, where a recording does
+/// not say that they are a sub-agent's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SideChains {
+    /// They are sessions of their own, spawned by the session.
+    #[default]
+    Split,
+    /// They are turns of the session, as recorded.
+    Kept,
 }
 
 impl Default for Options {
@@ -50,6 +63,7 @@ impl Default for Options {
             format: None,
             block_tokens: None,
             max_line_bytes: 64 * 1024 * 1024,
+            side_chains: SideChains::Split,
         }
     }
 }

@@ -7,7 +7,7 @@
 //! A recording also holds side chains that it does not mark. A request continues a chain if the
 //! chain's last prompt is a whole prefix of it, or if it shares a prefix with it, the same model,
 //! not after more than an hour with less than half of the prompt in common, and if no later request
-//! is a better continuation. What continues none begins a chain: a child session.
+//! is a better continuation. What continues none begins a chain: a child session, unless [`SideChains`] says otherwise.
 //!
 //! The value is parsed as it comes; of a file the prompts' blocks stay until its end, nothing more.
 //! Block ids mean the same within a file.
@@ -16,8 +16,8 @@ use std::num::NonZeroU32;
 use serde::Deserialize;
 use warmpath_core::Micros;
 
-use super::Context;
 use super::whole::{self, Whole};
+use super::{Context, SideChains};
 use crate::error::{ErrorKind, Fault, Place, TraceError};
 use crate::input::Bytes;
 use crate::leaf::{self, Any, Ids, Num, SECONDS, Text};
@@ -243,7 +243,10 @@ struct Stream<'a> {
 
 impl Stream<'_> {
     fn emit(&self, context: &mut Context<'_>, requests: Vec<Request>) -> Result<(), TraceError> {
-        let chains = chains(&requests);
+        let chains = match context.options.side_chains {
+            SideChains::Split => chains(&requests),
+            SideChains::Kept => vec![0; requests.len()],
+        };
         for (request, chain) in requests.into_iter().zip(chains) {
             let (session, parent) = match chain {
                 0 => (self.name.to_owned(), self.parent),
