@@ -28,6 +28,9 @@ pub(super) struct Scenario {
     block_tokens: Option<NonZeroU32>,
     prefill: Option<Prefill>,
     eviction: Option<Evict>,
+    /// Nothing starts before its time in the trace; for a replay, not for a population.
+    #[serde(default)]
+    keep_times: bool,
     population: Option<People>,
     events: Option<Events>,
     outages: Option<Deaths>,
@@ -112,6 +115,7 @@ impl Scenario {
             workers: self.workers,
             engine: self.engine(self.block_tokens.unwrap_or(workload_block))?,
             load: match &self.population {
+                None if self.keep_times => Load::Recorded,
                 None => Load::Replay,
                 Some(people) => Load::Population(people.config()?),
             },

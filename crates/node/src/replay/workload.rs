@@ -9,7 +9,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use warmpath_sim::fleet::{bounds, generate};
-use warmpath_trace::{Format, Leniency, Loaded, Options, Report, Selection, Start, Workload, read};
+use warmpath_trace::{
+    Format, Leniency, Loaded, Options, Report, Selection, SideChains, Start, Workload, read,
+};
 
 use super::background::{Background, background};
 use super::shape::Shape;
@@ -27,6 +29,9 @@ struct Sources {
     #[serde(default)]
     lenient: bool,
     block_tokens: Option<NonZeroU32>,
+    /// Side chains that a recording does not mark stay turns of their session.
+    #[serde(default)]
+    keep_side_chains: bool,
     #[serde(default)]
     select: Wanted,
 }
@@ -63,13 +68,17 @@ impl Sources {
             },
             format: format.transpose()?,
             block_tokens: self.block_tokens,
+            side_chains: match self.keep_side_chains {
+                true => SideChains::Kept,
+                false => SideChains::Split,
+            },
             ..Options::default()
         })
     }
 }
 
 /// Reads traces as one workload, in the background. Options as JSON: `paths` of files and folders,
-/// `format`, `lenient`, `blockTokens`, `select`.
+/// `format`, `lenient`, `blockTokens`, `keepSideChains`, `select`.
 #[napi(ts_return_type = "Promise<WorkloadHandle>")]
 pub fn read_workload(options: String) -> Result<AsyncTask<Background<Handle>>, Code> {
     guard(|| {
