@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 
-use super::room::Claim;
+use super::room::{Claim, Idle};
 use super::*;
 use crate::admission::{Kind, Waits};
 
@@ -338,6 +338,10 @@ fn check_sums(policy: &Lease) {
             }
         }
         assert_eq!((room.leased(), room.spent()), (leased, spent));
+        let is_leased = |(_, idle): &(_, Idle)| idle.claim != Claim::Spent;
+        let behind = room.contexts().skip_while(|context| !is_leased(context));
+        let claimed: u64 = behind.map(|(_, idle)| u64::from(idle.tokens)).sum();
+        assert_eq!(room.claimed(), claimed);
         assert_eq!(room.next_end(), ends.iter().min().copied());
         timers.extend(room.next_end().map(|end| (end, id)));
     }
