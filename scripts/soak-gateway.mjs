@@ -22,11 +22,12 @@ const { values } = parseArgs({
 })
 const STREAMS = Number(values.streams)
 const SECONDS = Number(values.seconds)
-/** A stream takes half a minute. */
-const TOKENS = 15
-const TOKENS_PER_SECOND = 0.5
+/** A stream takes three minutes: long enough to get so many together on a slow machine. */
+const TOKENS = 60
+const TOKENS_PER_SECOND = 1 / 3
 /** One client in ten leaves at some time in its stream. */
 const LEAVE_EVERY = 10
+const LEAVE_MS = 120_000
 const LOOK_MS = 10_000
 /** While they become more, so many wait for an answer to begin. */
 const PENDING = 200
@@ -90,7 +91,7 @@ function stream(url, number) {
     asked += 1
     const req = request(`${url}/v1/chat/completions`, { method: 'POST', agent, headers })
     const leaves = number % LEAVE_EVERY === 0
-    if (leaves) setTimeout(() => req.destroy(), Math.random() * 20_000)
+    if (leaves) setTimeout(() => req.destroy(), Math.random() * LEAVE_MS)
     req.once('response', (res) => {
       begun = 1
       live += 1
