@@ -4,18 +4,23 @@
  * One file of results a section, so that a page can be written when only one was measured again. The
  * page has nothing that is not in them.
  */
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { root } from '../../scripts/build.mjs'
 
 const RESULTS = join(root, 'docs', 'evidence')
 const PAGE = join(root, 'docs', 'evidence.md')
 
-/** Keeps what a section has found. */
-export function keep({ name, title, about, limits }, claims) {
+/** Keeps what parts of a section have found, in place of what they had found before. */
+export function keep({ name, title, about, limits, parts }, claims) {
   mkdirSync(RESULTS, { recursive: true })
-  const result = { title, about, limits, claims }
-  writeFileSync(join(RESULTS, `${name}.json`), `${JSON.stringify(result, null, 2)}\n`)
+  const path = join(RESULTS, `${name}.json`)
+  const before = existsSync(path) ? JSON.parse(readFileSync(path, 'utf8')).claims : []
+  const measured = new Set(claims.map(({ part }) => part))
+  const kept = [...before.filter(({ part }) => !measured.has(part)), ...claims]
+  const order = Object.keys(parts)
+  kept.sort((a, b) => order.indexOf(a.part) - order.indexOf(b.part))
+  writeFileSync(path, `${JSON.stringify({ title, about, limits, claims: kept }, null, 2)}\n`)
 }
 
 /** Writes the page from all results that are kept. */

@@ -1,8 +1,8 @@
 /**
- * `npm run evidence [-- --only SECTION] [--json FILE] [--docs]`: computes what the project claims.
+ * `npm run evidence [-- --only SECTION[.PART]] [--json FILE] [--docs]`: computes what the project claims.
  *
- * A section is a file in sections/ that exports one object: what it is called, and how its claims are
- * measured. A claim that does not hold stays in the list; what cannot be measured here (a trace or a
+ * A section is a file in sections/ that exports one object: what it is called, what must not be
+ * concluded, and its parts, each a function that measures some claims. A claim that does not hold stays in the list; what cannot be measured here (a trace or a
  * peer that is not on this machine) is skipped aloud. Rows go to --json; with --docs the claims are kept
  * in docs/evidence/ and docs/evidence.md is written from all that are kept.
  *
@@ -12,7 +12,7 @@ import { mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { parseArgs } from 'node:util'
-import { build, root } from '../../scripts/build.mjs'
+import { build, root, run } from '../../scripts/build.mjs'
 import { keep, write } from './docs.mjs'
 
 const FOLDER = join(root, 'benches', 'evidence', 'sections')
@@ -39,38 +39,55 @@ async function sections() {
   )
 }
 
-/** One section's claims, each measured after the other. */
-async function measure(section) {
+/** The names of the parts that are asked for; all of them where none is. */
+function wanted({ name, parts }) {
+  const all = Object.keys(parts)
+  const { only } = values
+  if (only === undefined || only.includes(name)) return all
+  return all.filter((part) => only.includes(`${name}.${part}`))
+}
+
+/** The claims of some parts of a section, each measured after the other. */
+async function measure(section, parts) {
   const claims = []
   const context = {
     root,
     say: (text) => say(`${section.name}: ${text}`),
     skip: (what, why) => say(`${section.name}: SKIPPED ${what}: ${why}`),
-    claim(claim) {
-      claims.push(claim)
+  }
+  for (const part of parts) {
+    context.claim = (claim) => {
+      claims.push({ part, ...claim })
       const { name, value, unit, holds } = claim.row
       const mark = holds === undefined ? ' ' : holds ? '+' : '!'
       say(`${mark} ${name} = ${value} ${unit}`)
-    },
+    }
+    await section.parts[part](context)
   }
-  await section.measure(context)
   return claims
 }
 
 async function main() {
   const all = await sections()
   if (values.help || values.list) {
-    for (const { name, title } of all) process.stdout.write(`${name}  ${title}\n`)
+    for (const { name, title, parts } of all) {
+      process.stdout.write(`${name}  ${title}: ${Object.keys(parts).join(', ')}\n`)
+    }
     return
   }
-  const unknown = values.only?.find((name) => !all.some((section) => section.name === name))
+  const names = all.flatMap(({ name, parts }) => [
+    name,
+    ...Object.keys(parts).map((part) => `${name}.${part}`),
+  ])
+  const unknown = values.only?.find((name) => !names.includes(name))
   if (unknown !== undefined) throw new Error(`no section is called ${unknown}; see --list`)
   build()
   const rows = []
   for (const section of all) {
-    if (values.only !== undefined && !values.only.includes(section.name)) continue
+    const parts = wanted(section)
+    if (parts.length === 0) continue
     say(section.title)
-    const claims = await measure(section)
+    const claims = await measure(section, parts)
     rows.push(...claims.map(({ row }) => row))
     if (values.docs) keep(section, claims)
   }
@@ -78,7 +95,16 @@ async function main() {
     mkdirSync(dirname(values.json), { recursive: true })
     writeFileSync(values.json, `${JSON.stringify({ rows }, null, 2)}\n`)
   }
-  if (values.docs) write()
+  if (values.docs) {
+    write()
+    run('Formatting the page', 'npx', [
+      'biome',
+      'format',
+      '--write',
+      'docs/evidence.md',
+      'docs/evidence',
+    ])
+  }
   const missed = rows.filter(({ holds }) => holds === false)
   process.stdout.write(`${rows.length} rows, ${missed.length} goals missed\n`)
   for (const { name, value, goal } of missed)

@@ -6,8 +6,8 @@
  * nothing else: they tokenise a prompt that they are sent, and the wall paces them. What is compared is
  * the hit rate that clients were told, and which policy is better.
  *
- * Turns come at fixed times, one session's between those of others, so that both ways see them in one
- * order however late the machine's timers are.
+ * Each turn waits for the one before it, which is mostly another session's, so that both ways see them
+ * in one order however busy the machine is: what differs then is no noise.
  */
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -58,8 +58,8 @@ const SHAPE = {
 }
 /** Sessions that are under way at a time, and the model time between two turns. */
 const LIVE = 10
-const GAP_MS = 1000
-/** Only rows of agentic Mooncake may have times of their own within a session. */
+const GAP_MS = 100
+/** Only rows of agentic Mooncake may wait for turns of other sessions. */
 const HEADER = {
   schema: 'dynamo.agentic_mooncake',
   version: 2,
@@ -97,7 +97,7 @@ async function both(
   }
 }
 
-/** Generated sessions whose turns come at fixed times, the next one of any session under way. */
+/** Generated sessions, the next turn always one of any session under way. */
 async function interleaved({ sessions, seed }: ConsistencyOptions): Promise<Workload> {
   const whole = Workload.generate({ ...SHAPE, sessions }, seed)
   const turns = whole.turns()
@@ -117,8 +117,8 @@ async function interleaved({ sessions, seed }: ConsistencyOptions): Promise<Work
       play_id: session,
       session_id: session,
       model: MODEL,
-      not_before_ms: rows.length * GAP_MS,
-      dependencies: [],
+      not_before_ms: 0,
+      dependencies: rows.length > 1 ? [afterEnd(`r${rows.length - 1}`)] : [],
       input_length: turns.inputTokens[turn],
       output_length: turns.outputTokens[turn],
       hash_ids: [...whole.blocks(turn)],
@@ -126,6 +126,10 @@ async function interleaved({ sessions, seed }: ConsistencyOptions): Promise<Work
     rows.push(JSON.stringify(row))
   }
   return readBack(rows)
+}
+
+function afterEnd(request: string): object {
+  return { request_id: request, trigger: 'completion', delay_ms: GAP_MS, relation: 'join' }
 }
 
 async function readBack(rows: readonly string[]): Promise<Workload> {

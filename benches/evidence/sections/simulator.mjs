@@ -1,6 +1,6 @@
 /** The simulator beside the published one, under pressure, in cost, and beside engines over HTTP. */
 import { consistencyClaims } from '../simulator/consistency.mjs'
-import { costClaims } from '../simulator/cost.mjs'
+import { costClaims, scaleClaims } from '../simulator/cost.mjs'
 import { decisionClaims } from '../simulator/decisions.mjs'
 import { parityClaims } from '../simulator/parity.mjs'
 import { pressureClaims } from '../simulator/pressure.mjs'
@@ -15,11 +15,12 @@ export default {
     'The timing models are fits; milliseconds of a machine are not claimed. `h100-class` shares no prefix between sessions.',
     'Consistency is with engine doubles, which run the same engine model behind HTTP: it checks fleet, router and clock, not the model.',
   ],
-  async measure(context) {
-    await parityClaims(context)
-    await pressureClaims(context)
-    await costClaims(context)
-    await consistencyClaims(context)
-    decisionClaims(context)
+  parts: {
+    parity: parityClaims,
+    pressure: pressureClaims,
+    consistency: consistencyClaims,
+    decisions: decisionClaims,
+    cost: costClaims,
+    scale: scaleClaims,
   },
 }

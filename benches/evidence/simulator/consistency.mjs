@@ -1,7 +1,7 @@
 /** The same sessions in the simulator and over HTTP through engine doubles. */
 import { built, within } from '../shared.mjs'
 
-const OPTIONS = { sessions: 24, seed: 1, speed: 4 }
+const OPTIONS = { sessions: 24, seed: 1, speed: 50 }
 /** A difference of policies that is smaller says nothing about their order. */
 const NEAR = 0.01
 
