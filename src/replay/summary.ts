@@ -68,7 +68,7 @@ function bySetting(of: readonly Group[]): ReadonlyMap<string, readonly Group[]> 
   return found
 }
 
-/** The label with the best mean; undefined when the best is shared or there is none. */
+/** The label with the best mean; undefined when the best is shared, or alone. */
 function winner(of: readonly Group[], figure: Figure): string | undefined {
   const sign = figure.better === 'higher' ? 1 : -1
   const ranked = of
@@ -77,7 +77,8 @@ function winner(of: readonly Group[], figure: Figure): string | undefined {
       return found === undefined ? [] : [{ label: group.label, rank: sign * found.mean }]
     })
     .sort((a, b) => b.rank - a.rank)
-  return ranked[0]?.rank === ranked[1]?.rank ? undefined : ranked[0]?.label
+  const [first, second] = ranked
+  return second === undefined || first?.rank === second.rank ? undefined : first?.label
 }
 
 export { bySetting, caption, fleetName, type Group, groups, loadName, type Value, value, winner }
