@@ -37,6 +37,11 @@ const COUNTED = { pipe: true, warmpath: true }
 const here = import.meta.dirname
 const scratch = mkdtempSync(join(tmpdir(), 'warmpath-bench-'))
 const children = []
+// However this ends, nothing of it goes on.
+process.on('exit', () => {
+  for (const each of children) each.kill('SIGKILL')
+})
+for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => process.exit(1))
 
 async function child(file, ...args) {
   const process_ = fork(join(here, 'gateway', file), args.map(String))
@@ -197,6 +202,6 @@ try {
   console.table(rows)
   if (values.json) writeFileSync(values.json, `${JSON.stringify({ rows }, null, 2)}\n`)
 } finally {
-  for (const each of children) each.kill('SIGKILL')
   rmSync(scratch, { recursive: true })
 }
+process.exit()

@@ -1,7 +1,8 @@
 /**
  * `node scripts/soak-gateway.mjs [--streams 5000] [--seconds 120] [--json FILE]`: so many streams at
- * once through `warmpath serve` for so long, some of whose clients leave in the middle. Memory and file
- * descriptors of the gateway are looked at on the way (Linux); afterwards nothing may be left.
+ * once through `warmpath serve` for so long, some of whose clients leave in the middle, and all others
+ * together at the end. Memory and file descriptors of the gateway are looked at on the way (Linux);
+ * afterwards nothing may be left.
  */
 import { fork, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -22,12 +23,12 @@ const { values } = parseArgs({
 })
 const STREAMS = Number(values.streams)
 const SECONDS = Number(values.seconds)
-/** A stream takes three minutes: long enough to get so many together on a slow machine. */
-const TOKENS = 60
+/** Some streams end after half a minute, most outlast the run: so many come together on any machine. */
 const TOKENS_PER_SECOND = 1 / 3
-/** One client in ten leaves at some time in its stream. */
+const LONG = 1_000
+const SHORT_SECONDS = 30
+/** One client in ten leaves early, and another one comes in its place. */
 const LEAVE_EVERY = 10
-const LEAVE_MS = 120_000
 const LOOK_MS = 10_000
 /** While they become more, so many wait for an answer to begin. */
 const PENDING = 200
@@ -39,7 +40,14 @@ const STEADY = 1.25
 const root = join(import.meta.dirname, '..')
 const scratch = mkdtempSync(join(tmpdir(), 'warmpath-soak-'))
 const children = []
-const seen = { whole: 0, left: 0, broken: 0, status: {} }
+// However this ends, nothing of it goes on.
+process.on('exit', () => {
+  for (const each of children) each.kill('SIGKILL')
+})
+for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => process.exit(1))
+const seen = { left: 0, broken: 0, status: {} }
+const open = new Set()
+const left = new WeakSet()
 const agent = new Agent({ keepAlive: true, maxFreeSockets: Number.POSITIVE_INFINITY })
 /** Streams that were asked for, and those of them whose answer has begun. */
 let asked = 0
@@ -48,7 +56,7 @@ let next = 0
 let stopping = false
 
 async function startSource() {
-  const args = [TOKENS, TOKENS_PER_SECOND].map(String)
+  const args = [LONG, TOKENS_PER_SECOND].map(String)
   const child = fork(join(root, 'benches/gateway/source.mjs'), args)
   children.push(child)
   return (await once(child, 'message'))[0]
@@ -83,6 +91,7 @@ function stream(url, number) {
   return new Promise((over) => {
     let begun = 0
     const ended = (how) => {
+      open.delete(req)
       asked -= 1
       live -= begun
       seen[how] += 1
@@ -90,24 +99,25 @@ function stream(url, number) {
     }
     asked += 1
     const req = request(`${url}/v1/chat/completions`, { method: 'POST', agent, headers })
-    const leaves = number % LEAVE_EVERY === 0
-    if (leaves) setTimeout(() => req.destroy(), Math.random() * LEAVE_MS)
+    open.add(req)
+    const early = Math.random() * SHORT_SECONDS * 1000
+    if (number % LEAVE_EVERY === 0) setTimeout(() => leave(req), early)
     req.once('response', (res) => {
       begun = 1
       live += 1
       seen.status[res.statusCode] = (seen.status[res.statusCode] ?? 0) + 1
-      let tail = ''
-      res.on('data', (piece) => {
-        tail = (tail + piece).slice(-64)
-      })
-      res.once('close', () => {
-        ended(tail.includes('[DONE]') ? 'whole' : leaves ? 'left' : 'broken')
-      })
+      res.resume()
+      res.once('close', () => ended(left.has(req) ? 'left' : 'broken'))
       res.on('error', () => {})
     })
-    req.once('error', () => req.res === undefined && ended(leaves ? 'left' : 'broken'))
+    req.once('error', () => req.res === undefined && ended(left.has(req) ? 'left' : 'broken'))
     req.end(body)
   })
+}
+
+function leave(req) {
+  left.add(req)
+  req.destroy()
 }
 
 function look(pid) {
@@ -116,7 +126,7 @@ function look(pid) {
   return { rssMiB, descriptors: readdirSync(`/proc/${pid}/fd`).length }
 }
 
-async function left(url) {
+async function reserved(url) {
   const { reservations, holds, workers } = await (await fetch(`${url}/status`)).json()
   return reservations + holds + workers[0].inFlight
 }
@@ -134,8 +144,7 @@ function rowsOf(samples, before, after, reservations) {
   })
   return [
     row('streams_at_once', Math.max(...samples.map((sample) => sample.live)), 'streams'),
-    row('streams_whole', seen.whole, 'streams'),
-    row('clients_that_left', seen.left, 'streams'),
+    row('streams', seen.left + seen.broken, 'streams, all left by their clients'),
     row('streams_broken', seen.broken, 'streams', '0', seen.broken === 0),
     row('memory_before', before.rssMiB, 'MiB'),
     row('memory_at_load_first', first, 'MiB'),
@@ -168,16 +177,17 @@ try {
     process.stderr.write(`${JSON.stringify(samples.at(-1))}\n`)
   }
   stopping = true
+  for (const req of open) leave(req)
   await Promise.all(places)
   agent.destroy()
   // Connections with the worker are kept for 4 s.
   await sleep(8_000)
-  const rows = rowsOf(samples, before, look(gateway.pid), await left(gateway.url))
+  const rows = rowsOf(samples, before, look(gateway.pid), await reserved(gateway.url))
   console.table(rows)
   console.table(seen.status)
   if (values.json) writeFileSync(values.json, `${JSON.stringify({ rows }, null, 2)}\n`)
   if (rows.some(({ holds }) => holds === false)) process.exitCode = 1
 } finally {
-  for (const child of children) child.kill('SIGKILL')
   rmSync(scratch, { recursive: true })
 }
+process.exit()
