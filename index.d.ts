@@ -38,7 +38,7 @@ export declare function beginSnapshot(handle: SchedulerHandle): SnapshotHandle
 export declare function cancelTurn(handle: SchedulerHandle, now: number, reservation: number, out: Float64Array): boolean
 
 /** Every worker that could take the turn now, the cheapest first, as JSON. */
-export declare function candidates(handle: SchedulerHandle, now: number, head: Uint32Array, bytes: Uint8Array, tokens: Uint32Array, hashes: BigUint64Array, out: Float64Array): string
+export declare function candidates(handle: SchedulerHandle, now: number, head: Uint32Array, ids: Uint8Array, prompt: Uint8Array, out: Float64Array): string
 
 /** Ends this handle's holds; later turns are refused. */
 export declare function closeScheduler(handle: SchedulerHandle, now: number, out: Float64Array): void
@@ -112,6 +112,13 @@ export declare function provokePanic(handle: SchedulerHandle): void
  */
 export declare function readWorkload(options: string): Promise<WorkloadHandle>
 
+/**
+ * Compares a body with the session's last one. `names`: tenant and session, back to back as UTF-8.
+ * `member`: 0 for messages, 1 for input. Returns 0 when there is nothing to compare with; else a
+ * number for the submit of this turn, times 2^21, and how many items need not be sent with it.
+ */
+export declare function recallBody(handle: SchedulerHandle, names: Uint8Array, tenantBytes: number, body: Uint8Array, member: number): number
+
 /** A receipt, as JSON; null when it has left the ring or never was. */
 export declare function receipt(handle: SchedulerHandle, id: number): string | null
 
@@ -148,8 +155,8 @@ export declare function status(handle: SchedulerHandle): string
 /** Stops a run, under way or yet to begin. Idempotent. */
 export declare function stopRun(run: RunHandle): void
 
-/** Takes a turn in. Returns 0 for go, 1 for hold. */
-export declare function submitTurn(handle: SchedulerHandle, now: number, head: Uint32Array, bytes: Uint8Array, tokens: Uint32Array, hashes: BigUint64Array, out: Float64Array): number
+/** Takes a turn in. Returns 0 for go, 1 for hold, 2 when it must come again with all of its text. */
+export declare function submitTurn(handle: SchedulerHandle, now: number, head: Uint32Array, ids: Uint8Array, prompt: Uint8Array, out: Float64Array): number
 
 /** The fleet, as JSON. */
 export declare function topology(handle: SchedulerHandle): string

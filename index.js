@@ -857,6 +857,7 @@ module.exports.openScheduler = nativeBinding.openScheduler
 module.exports.pollScheduler = nativeBinding.pollScheduler
 module.exports.provokePanic = nativeBinding.provokePanic
 module.exports.readWorkload = nativeBinding.readWorkload
+module.exports.recallBody = nativeBinding.recallBody
 module.exports.receipt = nativeBinding.receipt
 module.exports.rerouteTurn = nativeBinding.rerouteTurn
 module.exports.restoreSnapshot = nativeBinding.restoreSnapshot

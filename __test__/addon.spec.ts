@@ -17,7 +17,10 @@ import {
   submitTurn,
 } from '../index.js'
 
-const NONE = { bytes: new Uint8Array(0), tokens: new Uint32Array(0), hashes: new BigUint64Array(0) }
+const NONE = {
+  ids: new Uint8Array(0),
+  prompt: new Uint8Array(0),
+}
 const OPTIONS = {
   groups: [{}],
   workers: [{ name: 'a', group: 0 }],
@@ -36,8 +39,8 @@ function head(change: Record<number, number> = {}): Uint32Array {
   return Uint32Array.from(numbers)
 }
 
-function submit(handle: SchedulerHandle, frame = head(), { bytes, tokens, hashes } = NONE) {
-  return submitTurn(handle, 1e6, frame, bytes, tokens, hashes, out())
+function submit(handle: SchedulerHandle, frame = head(), { ids, prompt } = NONE) {
+  return submitTurn(handle, 1e6, frame, ids, prompt, out())
 }
 
 test('a panic is an error with a code, and the scheduler goes on', (t) => {
@@ -55,8 +58,11 @@ test('a frame that does not hold what it says is refused and occupies nothing', 
   refused(new Uint32Array(0))
   refused(head().subarray(0, 11))
   for (const field of [4, 5, 6, 8, 9, 10, 11]) refused(head({ [field]: 0xffff_ffff }))
-  refused(head({ 1: 3 }))
-  refused(head({ 4: 2 }), { ...NONE, bytes: Uint8Array.of(0xff, 0xfe) })
+  refused(head({ 1: 4 }))
+  for (const kind of [1, 2]) refused(head({ 1: kind }), { ...NONE, prompt: new Uint8Array(3) })
+  // A recalled prompt that nobody has recalled has to come again.
+  t.is(submit(handle, head({ 1: 3, 3: 7 })), 2)
+  refused(head({ 4: 2 }), { ...NONE, ids: Uint8Array.of(0xff, 0xfe) })
   refused(head({ 1: 0, 11: 1, 13: 9, 14: 0 }))
   t.throws(() => submit(handle, head({ 12: 7 })), { code: 'WARMPATH_UNKNOWN_ID' })
   t.throws(() => submit(handle, head({ 8: 0 })), { code: 'WARMPATH_INVALID_ARGUMENT' })
@@ -77,19 +83,22 @@ test('numbers that are no numbers of turns, tokens or times change nothing', (t)
   t.false(cancelTurn(handle, 1e6, 999, out()))
   t.is(holdPosition(handle, 999), 0)
   t.throws(() => rerouteTurn(handle, 1e6, 999, out()), { code: 'WARMPATH_UNKNOWN_ID' })
-  t.throws(() => completeTurn(handle, 1e6, 1, usage(1), lengths, NONE.bytes, out()), {
+  t.throws(() => completeTurn(handle, 1e6, 1, usage(1), lengths, NONE.ids, out()), {
     code: 'WARMPATH_INVALID_ARGUMENT',
   })
-  t.throws(() => completeTurn(handle, 1e6, 1, usage(1, 1, 1, 1), NONE.tokens, NONE.bytes, out()), {
-    code: 'WARMPATH_INVALID_ARGUMENT',
-  })
+  t.throws(
+    () => completeTurn(handle, 1e6, 1, usage(1, 1, 1, 1), new Uint32Array(0), NONE.ids, out()),
+    {
+      code: 'WARMPATH_INVALID_ARGUMENT',
+    },
+  )
   for (const now of [Number.NaN, -5, Number.POSITIVE_INFINITY, 0]) pollScheduler(handle, now, out())
   t.throws(() => pollScheduler(handle, 1e6, new Float64Array(3)), {
     code: 'WARMPATH_INVALID_ARGUMENT',
   })
   const odd = usage(Number.NaN, -3, 1e300, 7)
-  t.true(completeTurn(handle, 1e6, 1, odd, lengths, NONE.bytes, out()))
-  t.false(completeTurn(handle, 1e6, 1, odd, lengths, NONE.bytes, out()))
+  t.true(completeTurn(handle, 1e6, 1, odd, lengths, NONE.ids, out()))
+  t.false(completeTurn(handle, 1e6, 1, odd, lengths, NONE.ids, out()))
   t.like(JSON.parse(receipt(handle, 1) ?? '{}').outcome, {
     promptTokens: null,
     cachedTokens: null,

@@ -51,8 +51,9 @@ const ROOMS: Record<string, readonly string[]> = {
 
 /** Crates and the crates of the workspace that each may depend on. */
 const CRATES: Record<string, readonly string[]> = {
+  body: [],
   xxh3: [],
-  core: ['xxh3'],
+  core: ['body', 'xxh3'],
   sim: ['core', 'trace'],
   trace: ['core'],
   wire: ['core'],

@@ -1,6 +1,7 @@
 import test, { type ExecutionContext } from 'ava'
 import fc from 'fast-check'
 import { type Dialect, dialectOf, type Json } from '../src/dialects/index.js'
+import { promptText } from './support/prompt.js'
 
 const PATHS = ['/v1/chat/completions', '/v1/responses', '/v1/messages'] as const
 type Path = (typeof PATHS)[number]
@@ -11,7 +12,7 @@ function dialect(path: Path): Dialect {
   return found
 }
 
-const textOf = (path: Path, body: unknown) => dialect(path).read(body as Json).prompt.text
+const textOf = (path: Path, body: unknown) => promptText(dialect(path).read(body as Json).prompt)
 
 /** The body with these messages, whatever the dialect calls them. */
 function bodyOf(path: Path, messages: unknown, more: Json = {}): Json {
@@ -93,10 +94,10 @@ test('a message more keeps the earlier segments', (t) => {
     const all = read(bodyOf(path, messages, { tools: TOOLS })).prompt
     for (let n = 0; n <= messages.length; n++) {
       const some = read(bodyOf(path, messages.slice(0, n), { tools: TOOLS })).prompt
-      t.true(all.text.startsWith(some.text))
+      t.true(promptText(all).startsWith(promptText(some)))
       t.deepEqual(all.ends.slice(0, some.ends.length), some.ends)
       t.is(some.ends.length, n + 1)
-      t.is(some.ends.at(-1), some.text.length)
+      t.is(some.ends.at(-1), some.bytes.length)
     }
   })
 })
@@ -302,7 +303,7 @@ test('lone surrogates become U+FFFD and keep offsets true', (t) => {
     const read = (content: string) =>
       dialect(path).read(bodyOf(path, [{ role: 'user', content }])).prompt
     t.deepEqual(read('a\ud800b\udc00'), read('a\ufffdb\ufffd'))
-    t.is(read('a\ud800').ends.at(-1), read('a\ud800').text.length)
+    t.is(read('a\ud800').ends.at(-1), read('a\ud800').bytes.length)
   }
 })
 
@@ -466,4 +467,30 @@ test('a member called __proto__ is a member like any other', (t) => {
       tool('{"name":"x","cache_control":{},"__proto__":{"a":2}}'),
     )
   }
+})
+
+test('a tool that was sent before is the same, and one that differs anywhere is another', (t) => {
+  const member = (value: unknown, more: Json = {}) => ({
+    name: 'kept',
+    description: 'what it does',
+    input_schema: { type: 'object', properties: { a: value, b: [1, null, 'x'] }, ...more },
+  })
+  const read = (tool: Json) => textOf('/v1/messages', { tools: [tool] })
+  const written = read(member('v'))
+  // From the third time on it is not written again.
+  for (let n = 0; n < 4; n++) t.is(read(member('v')), written)
+  const others = [
+    member('w'),
+    member(1),
+    member(null),
+    member(['v']),
+    member('v', { required: ['a'] }),
+    { ...member('v'), description: 'what else it does' },
+    { description: 'what it does', ...member('v') },
+    { ...member('v'), input_schema: { ...member('v').input_schema, toJSON: () => 'v' } },
+  ]
+  const texts = others.map(read)
+  t.is(new Set([written, ...texts]).size, others.length + 1)
+  t.deepEqual(others.map(read), texts)
+  t.is(read(member('v')), written)
 })

@@ -8,6 +8,7 @@ import { join } from 'node:path'
 import { gunzipSync } from 'node:zlib'
 import test from 'ava'
 import { dialectOf, type Receipt, type RequestFacts, Scheduler, type Turn } from '../src/index.js'
+import { promptText } from './support/prompt.js'
 
 /** How a marker stands behind the members of its block. */
 const MARKER = ',"cache_control":{"type":"ephemeral"}'
@@ -129,7 +130,7 @@ function factsOf({ url, body }: Capture): RequestFacts {
 
 /** The canonical text before each breakpoint. */
 function writtenBy({ prompt, breakpoints }: RequestFacts): string[] {
-  return breakpoints.map(({ segment }) => prompt.text.slice(0, prompt.ends[segment]))
+  return breakpoints.map(({ segment }) => promptText(prompt, 0, prompt.ends[segment]))
 }
 
 /** Tokens as they are estimated before any report. */
@@ -144,7 +145,7 @@ test('Claude Code, hosted: each turn reads where an earlier one wrote, and nothi
   for (const [i, capture] of captures('claude-code').entries()) {
     const facts = factsOf(capture)
     const turn = await submit(s, capture)
-    const known = [...written.keys()].filter((text) => facts.prompt.text.startsWith(text))
+    const known = [...written.keys()].filter((text) => promptText(facts.prompt).startsWith(text))
     const longest = known.reduce((a, b) => (b.length > a.length ? b : a))
     t.is(turn.predictedCachedTokens, estimate(longest))
     const receipt = receiptOf(turn)

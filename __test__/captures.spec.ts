@@ -4,6 +4,7 @@ import { gunzipSync } from 'node:zlib'
 import test from 'ava'
 import { type DialectName, dialectOf, type RequestFacts } from '../src/dialects/index.js'
 import { identify, readHeaders } from '../src/identity/index.js'
+import { promptText } from './support/prompt.js'
 
 interface Capture {
   scenario: string
@@ -102,7 +103,7 @@ for (const [client, { dialect, source, requests }] of Object.entries(EXPECTED)) 
       const facts = factsOf(capture)
       t.deepEqual(facts.toolResults, expected.toolResults ?? [])
       t.is(facts.prompt.ends.length, expected.segments)
-      t.is(facts.prompt.ends.at(-1), facts.prompt.text.length)
+      t.is(facts.prompt.ends.at(-1), facts.prompt.bytes.length)
       t.is(facts.model, capture.body.model as string)
       t.true(facts.stream && facts.usageAsked)
       t.deepEqual(facts.state, [])
@@ -114,7 +115,8 @@ for (const [client, { dialect, source, requests }] of Object.entries(EXPECTED)) 
     requests.forEach(({ continues }, i) => {
       const here = facts[i]?.prompt
       facts.slice(0, i).forEach((before, j) => {
-        const extended = here?.text.startsWith(before.prompt.text) ?? false
+        const extended =
+          here !== undefined && promptText(here).startsWith(promptText(before.prompt))
         const chain = continuedBy(requests, i)
         t.is(extended, chain.has(j), `request ${i} after ${j}`)
       })
@@ -138,7 +140,7 @@ test('claude-code: the billing block is volatile, and markers become breakpoints
     const { volatile, breakpoints, prompt } = factsOf(capture)
     // Segments: tools, three system blocks, messages.
     t.deepEqual(volatile, [1])
-    const billing = prompt.text.slice(prompt.ends[0], prompt.ends[1])
+    const billing = promptText(prompt, prompt.ends[0], prompt.ends[1])
     t.regex(billing, /x-anthropic-billing-header: cc_version=2\.1\.197\.[0-9a-f]{3};/)
     t.deepEqual(
       breakpoints.map(({ segment }) => segment),
@@ -166,6 +168,6 @@ test('codex: the body alone names session and parent too', (t) => {
 test('codex: the ids of items do not matter', (t) => {
   const [, , third, , child] = load('codex').map((capture) => factsOf(capture).prompt)
   // Root and child send the same developer messages under other ids; their tools differ.
-  const shared = (p: typeof third) => p?.text.slice(p.ends[0], p.ends[3])
+  const shared = (p: typeof third) => p && promptText(p, p.ends[0], p.ends[3])
   t.is(shared(third), shared(child))
 })

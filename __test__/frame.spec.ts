@@ -1,6 +1,7 @@
 import test from 'ava'
 import fc from 'fast-check'
 
+import { TextSink } from '../src/dialects/index.js'
 import { FrameWriter, NO_TEXT, PromptKind, packIds, type TurnFrame } from '../src/link/frame.js'
 
 const base: TurnFrame = {
@@ -17,8 +18,17 @@ const base: TurnFrame = {
   prompt: NO_TEXT,
 }
 
+function textOf(...segments: string[]) {
+  const sink = new TextSink()
+  for (const segment of segments) {
+    sink.write(segment)
+    sink.end()
+  }
+  return sink.finish()
+}
+
 /** Reads the arrays back the way their layout says. */
-function decode({ head, bytes }: FrameWriter) {
+function decode({ head, ids: bytes, prompt: text }: FrameWriter) {
   let at = 12
   const words = (count = 0): number[] => {
     at += count
@@ -33,6 +43,11 @@ function decode({ head, bytes }: FrameWriter) {
     from += length
     return Buffer.from(bytes.subarray(from - length, from)).toString('utf8')
   }
+  let cut = 0
+  const segment = (length: number): string => {
+    cut += length
+    return Buffer.from(text.subarray(cut - length, cut)).toString('utf8')
+  }
   return {
     flags: head[0],
     kind: head[1],
@@ -43,9 +58,9 @@ function decode({ head, bytes }: FrameWriter) {
     targets,
     toolResults: results.map(take),
     state: state.map(take),
-    segments: segments.filter((_, index) => index % 2 === 0).map(take),
+    segments: segments.filter((_, index) => index % 2 === 0).map(segment),
     marks: segments.filter((_, index) => index % 2 === 1),
-    rest: bytes.length - from,
+    rest: bytes.length - from + (text.length - cut),
     words: head.length - at,
   }
 }
@@ -64,8 +79,7 @@ test('every field arrives where the layout says', (t) => {
     toolResults: ['call_1', ''],
     state: ['response:é'],
     prompt: {
-      text: 'aé🙂b',
-      ends: [1, 4, 4, 5],
+      ...textOf('a', 'é🙂', '', 'b'),
       volatile: [0, 9],
       breakpoints: [{ segment: 0 }, { segment: 3, ttlSeconds: 3600 }, { segment: 9 }],
       contents: [1, 3, 1, 100_000],
@@ -97,10 +111,7 @@ test('any segments come back, whatever was written before', (t) => {
   )
   fc.assert(
     fc.property(fc.array(segment, { maxLength: 8 }), (segments) => {
-      const ends: number[] = []
-      for (const text of segments) ends.push((ends.at(-1) ?? 0) + text.length)
-      const prompt = { text: segments.join(''), ends, volatile: [], breakpoints: [], contents: [] }
-      writer.write({ ...base, prompt })
+      writer.write({ ...base, prompt: { ...NO_TEXT, ...textOf(...segments) } })
       const read = decode(writer)
       t.deepEqual(read.segments, segments)
       t.is(read.rest, 0)
@@ -111,10 +122,9 @@ test('any segments come back, whatever was written before', (t) => {
 
 test('text beyond the limit is refused, and the writer goes on', (t) => {
   const writer = new FrameWriter(1000)
-  const text = 'é'.repeat(501)
-  const prompt = { ...NO_TEXT, text, ends: [text.length] }
+  const prompt = { ...NO_TEXT, ...textOf('é'.repeat(501)) }
   t.throws(() => writer.write({ ...base, prompt }), { code: 'WARMPATH_BODY_TOO_LARGE' })
-  writer.write({ ...base, prompt: { ...NO_TEXT, text: 'ok', ends: [2] } })
+  writer.write({ ...base, prompt: { ...NO_TEXT, ...textOf('ok') } })
   t.deepEqual(decode(writer).segments, ['ok'])
 })
 

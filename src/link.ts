@@ -38,6 +38,14 @@ export const Outcome = {
   noWorker: 5,
 } as const
 
+/** What a session has sent before of a body. */
+export interface Recalled {
+  /** For the submit of this turn. */
+  readonly ticket: number
+  /** Items whose segments are known, and all that stands before them. */
+  readonly items: number
+}
+
 /** How a held turn's wait ended. */
 export interface Settlement {
   readonly outcome: number
@@ -92,8 +100,11 @@ const SETTLEMENT = 8
 const SETTLEMENTS = 32
 const LOOK_EVERY_MS = 1000
 const MAX_DELAY_MS = 0x7fff_ffff
-const NO_TOKENS = new Uint32Array(0)
-const NO_HASHES = new BigUint64Array(0)
+/** What a submit answers when the text of the whole prompt is needed after all. */
+const AGAIN = 2
+/** A recalled body is one number: its ticket times this, and its items. */
+const TICKET = 2 ** 21
+const MEMBERS = { messages: 0, input: 1 } as const
 
 /** Links that somebody waits at: they live until the last hold is settled. */
 const awaited = new Set<Link>()
@@ -136,23 +147,44 @@ export class Link {
     return this.#closed
   }
 
-  /** Takes a reservation. Call `wait` for a held one, then `settle`. */
-  submit(
-    frame: TurnFrame,
-    tokens: Uint32Array = NO_TOKENS,
-    hashes: BigUint64Array = NO_HASHES,
-  ): Placement {
+  /**
+   * Holds a body against the last one of its session. Absent when there is nothing to hold it against;
+   * else the frame of this turn is of what is not known, with the ticket.
+   */
+  recall(
+    tenant: string,
+    session: string,
+    raw: Uint8Array,
+    member: keyof typeof MEMBERS,
+  ): Recalled | undefined {
+    const { bytes, tenantBytes } = this.#writer.names(tenant, session)
+    const found = guarded(() =>
+      native.recallBody(this.#handle, bytes, tenantBytes, raw, MEMBERS[member]),
+    )
+    if (found === 0) return undefined
+    const ticket = Math.floor(found / TICKET)
+    return { ticket, items: found - ticket * TICKET }
+  }
+
+  /**
+   * Takes a reservation. Call `wait` for a held one, then `settle`. Absent when a recalled prompt has
+   * to come again with the text of all of it.
+   */
+  submit(frame: TurnFrame): Placement | undefined {
     this.#open()
     const writer = this.#writer
     writer.write(frame)
     const now = micros(this.#clock)
-    const { head, bytes } = writer
+    const { head, ids, prompt } = writer
+    let answer: number
     try {
-      native.submitTurn(this.#handle, now, head, bytes, tokens, hashes, this.#out)
+      answer = native.submitTurn(this.#handle, now, head, ids, prompt, this.#out)
     } catch (error) {
       throw fromNative(error)
     }
-    return this.#placement()
+    if (answer !== AGAIN) return this.#placement()
+    this.settle()
+    return undefined
   }
 
   /** Of the turn submitted last: how long each segment of its text is, in bytes. */
@@ -201,19 +233,13 @@ export class Link {
     if (waiting.waiter.moved !== undefined) this.#watchers -= 1
   }
 
-  candidates(
-    frame: TurnFrame,
-    tokens: Uint32Array = NO_TOKENS,
-    hashes: BigUint64Array = NO_HASHES,
-  ): string {
+  candidates(frame: TurnFrame): string {
     this.#open()
     const writer = this.#writer
     writer.write(frame)
     const now = micros(this.#clock)
-    const { head, bytes } = writer
-    const found = guarded(() =>
-      native.candidates(this.#handle, now, head, bytes, tokens, hashes, this.#out),
-    )
+    const { head, ids, prompt } = writer
+    const found = guarded(() => native.candidates(this.#handle, now, head, ids, prompt, this.#out))
     this.settle()
     return found
   }

@@ -21,14 +21,13 @@ export type { EngineHandle, RunHandle, SchedulerHandle, SnapshotHandle, Workload
 /** Whether a worker takes turns; `removed` is for good. */
 export const Health = { up: 0, draining: 1, down: 2, removed: 3 } as const
 
-/** A turn as `link/frame.ts` packs it; `tokens` and `hashes` are empty where text counts. */
+/** A turn as `link/frame.ts` packs it. */
 type FramedTurn = [
   handle: SchedulerHandle,
   now: number,
   head: Uint32Array,
-  bytes: Uint8Array,
-  tokens: Uint32Array,
-  hashes: BigUint64Array,
+  ids: Uint8Array,
+  prompt: Uint8Array,
   out: Float64Array,
 ]
 
@@ -37,6 +36,13 @@ export interface NativeFace {
   openScheduler(options: string, wake: () => void): SchedulerHandle
   sharedScheduler(name: string, options: string, wake: () => void): SchedulerHandle
   closeScheduler(handle: SchedulerHandle, now: number, out: Float64Array): void
+  recallBody(
+    handle: SchedulerHandle,
+    names: Uint8Array,
+    tenantBytes: number,
+    body: Uint8Array,
+    member: number,
+  ): number
   submitTurn(...turn: FramedTurn): number
   rerouteTurn(handle: SchedulerHandle, now: number, id: number, out: Float64Array): void
   firstToken(handle: SchedulerHandle, now: number, id: number, out: Float64Array): void

@@ -20,7 +20,7 @@ import {
   type WorkerOptions,
   workerEntry,
 } from './config/index.js'
-import type { DialectName } from './dialects/index.js'
+import { type DialectName, TextSink } from './dialects/index.js'
 import { WarmpathError } from './errors.js'
 import { requestHeaders } from './forward/index.js'
 import { type HeadersLike, readHeaders } from './identity/index.js'
@@ -49,8 +49,10 @@ import { checkRequest } from './turn/check.js'
 import { abortError, waitForGo } from './turn/hold.js'
 import {
   type ReadRequest,
+  type Recall,
   type RequestRules,
   readRequest,
+  readWhole,
   type TurnRequest,
   tenantOf,
 } from './turn/request.js'
@@ -93,6 +95,9 @@ export class Scheduler {
   readonly #rules: RequestRules
   readonly #sharedName: string | undefined
   readonly #recorder: Recorder | undefined
+  readonly #recall: Recall = (...body) => this.#link.recall(...body)
+  /** Where prompts lie; absent while one does. */
+  #sink: TextSink | undefined
 
   /**
    * Throws CONFIG with the path of the field and what is allowed there. `sharedName` is for
@@ -164,9 +169,11 @@ export class Scheduler {
   /** Workers that could take the turn now, cheapest first. Takes no reservation. */
   candidates(request: TurnRequest): Candidate[] {
     checkRequest(request)
-    const frame = this.#frame(request, this.#read(request))
-    const { tokens, hashes } = request
-    return candidatesOf(this.#link.candidates(frame, tokens, hashes), this.#link.topology)
+    const found = this.#withSink((sink) => {
+      const frame = this.#frame(request, readRequest(request, this.#rules, sink))
+      return this.#link.candidates(frame)
+    })
+    return candidatesOf(found, this.#link.topology)
   }
 
   /** Where `submit` would send the turn now if it goes at once. Takes no reservation. */
@@ -331,8 +338,7 @@ export class Scheduler {
     const { signal } = request
     if (signal?.aborted) throw abortError(signal)
     const received = this.#recorder?.arrival()
-    const read = this.#read(request)
-    const placement = this.#link.submit(this.#frame(request, read), request.tokens, request.hashes)
+    const { read, placement } = this.#withSink((sink) => this.#take(request, sink, received))
     let result: Turn | Promise<Turn>
     try {
       const session = read.identity.session ?? placement.derivedSession ?? ''
@@ -398,12 +404,33 @@ export class Scheduler {
     return turn
   }
 
-  #read(request: TurnRequest): ReadRequest {
-    return readRequest(request, this.#rules)
+  /** Reads the request and asks the core. */
+  #take(request: TurnRequest, sink: TextSink, received: number | undefined) {
+    const isText = request.tokens === undefined && request.hashes === undefined
+    // A trace tells the lengths of all segments.
+    const recall = isText && received === undefined ? this.#recall : undefined
+    const read = readRequest(request, this.#rules, sink, recall)
+    const placement = this.#link.submit(this.#frame(request, read))
+    if (placement !== undefined) return { read, placement }
+    const whole = readWhole(read, sink)
+    const again = this.#link.submit(this.#frame(request, whole))
+    if (again !== undefined) return { read: whole, placement: again }
+    throw new WarmpathError('WARMPATH_PANIC', 'a whole prompt was taken for a recalled one')
+  }
+
+  /** What a request runs may submit another one, which then gets a sink of its own. */
+  #withSink<T>(use: (sink: TextSink) => T): T {
+    const sink = this.#sink ?? new TextSink(this.#rules.bodyBytes)
+    this.#sink = undefined
+    try {
+      return use(sink)
+    } finally {
+      this.#sink = sink
+    }
   }
 
   #frame(request: TurnRequest, read: ReadRequest): TurnFrame {
-    const { facts, identity, dialect, model, tenant } = read
+    const { facts, identity, dialect, model, tenant, recalled } = read
     const { topology } = this.#link
     const names = this.#catalog.targetsFor(model, dialect.name)
     const exact = request.tokens ?? request.hashes
@@ -415,7 +442,11 @@ export class Scheduler {
           ? PromptKind.tokens
           : request.hashes !== undefined
             ? PromptKind.hashes
-            : PromptKind.text,
+            : recalled !== undefined
+              ? PromptKind.recalled
+              : PromptKind.text,
+      ...(recalled === undefined ? {} : { ticket: recalled.ticket }),
+      ...(exact === undefined ? {} : { exact }),
       maxOutputTokens: facts?.maxOutputTokens ?? 0,
       tenant,
       session: identity.session ?? '',

@@ -9,22 +9,24 @@ import { Answer } from './answer.js'
 import { countOf, isObject, listOf, markerOf, textOf } from './json.js'
 import { writeContent, writeTools } from './parts.js'
 import { PromptWriter } from './prompt.js'
-import { newestSeals } from './seals.js'
 import { checkBody, settingsOf, sseEvent, withModel } from './shared.js'
 import { streamReader } from './stream.js'
-import { answeredCalls, openLoop } from './tail.js'
-import type { Dialect, Json, RequestFacts, ResponseFacts, StreamReader } from './types.js'
+import { answeredCalls, loopSeals } from './tail.js'
+import type { Dialect, Json, Reading, RequestFacts, ResponseFacts, StreamReader } from './types.js'
 
 const BILLING = 'x-anthropic-billing-header:'
 const MESSAGE_FIELDS: ReadonlySet<string> = new Set(['role', 'content'])
 
-function read(body: Json): RequestFacts {
+function read(body: Json, { sink, known = 0 }: Reading = {}): RequestFacts {
   checkBody(body)
-  const w = new PromptWriter()
-  writeTools(w, 'T', body.tools)
-  writeSystem(w, body.system)
+  const w = new PromptWriter(sink)
+  if (known === 0) {
+    writeTools(w, 'T', body.tools)
+    writeSystem(w, body.system)
+  }
   const messages = listOf(body.messages)
-  for (const message of messages) {
+  for (let at = known; at < messages.length; at += 1) {
+    const message = messages[at]
     if (isObject(message)) {
       w.piece('r', textOf(message.role) ?? '')
       w.rest(message, MESSAGE_FIELDS)
@@ -39,7 +41,7 @@ function read(body: Json): RequestFacts {
   return {
     ...settingsOf(body, ['max_tokens']),
     toolResults,
-    state: stateOf(body, toolResults.length === 0 ? [] : openLoop(messages, isAnswer, resultsOf)),
+    state: stateOf(body, toolResults.length === 0 ? [] : messages),
     usageAsked: true,
     ...w.finish(),
   }
@@ -57,10 +59,11 @@ function writeSystem(w: PromptWriter, system: unknown): void {
   }
 }
 
-function stateOf(body: Json, loop: readonly unknown[]): string[] {
+function stateOf(body: Json, messages: readonly unknown[]): string[] {
   const container = isObject(body.container) ? body.container.id : body.container
   const id = textOf(container)
-  return [...(id === undefined ? [] : [`container:${id}`]), ...newestSeals(loop)]
+  const seals = loopSeals(messages, isAnswer, resultsOf)
+  return id === undefined ? seals : [`container:${id}`, ...seals]
 }
 
 function isAnswer(message: unknown): boolean {
@@ -71,9 +74,11 @@ function isAnswer(message: unknown): boolean {
 function resultsOf(message: unknown): readonly unknown[] {
   if (!isObject(message)) return []
   if (message.role === 'system') return [undefined]
-  return listOf(message.content).flatMap((block) =>
-    isObject(block) && block.type === 'tool_result' ? [block.tool_use_id] : [],
-  )
+  const results: unknown[] = []
+  for (const block of listOf(message.content)) {
+    if (isObject(block) && block.type === 'tool_result') results.push(block.tool_use_id)
+  }
+  return results
 }
 
 function readResponse(body: unknown): ResponseFacts {
@@ -188,6 +193,7 @@ function errorBody(status: number, code: string, message: string): Json {
 
 const anthropicMessages: Dialect = {
   name: 'anthropic-messages',
+  items: 'messages',
   read,
   readResponse,
   stream,

@@ -21,11 +21,27 @@ const PATHS: readonly (readonly [RegExp, Dialect])[] = [
 /** The dialect of a request's path or URL; undefined if it asks for no turn. Throws INVALID_ARGUMENT. */
 function dialectOf(path: string): Dialect | undefined {
   checkString(path, 'path')
+  const known = found.get(path)
+  if (known !== undefined) return known
+  const dialect = find(path)
+  if (dialect === undefined || path.length > MAX_PATH) return dialect
+  if (found.size >= MAX_PATHS) found.clear()
+  found.set(path, dialect)
+  return dialect
+}
+
+/** Paths that asked for a turn lately: a server has few. */
+const found = new Map<string, Dialect>()
+const MAX_PATHS = 256
+const MAX_PATH = 256
+
+function find(path: string): Dialect | undefined {
   const end = path.search(/[?#]/)
   const bare = (end === -1 ? path : path.slice(0, end)).replace(/\/+$/, '')
   return PATHS.find(([pattern]) => pattern.test(bare))?.[1]
 }
 
 export { countOf } from './json.js'
+export { TextSink } from './sink.js'
 export type * from './types.js'
 export { dialectOf }

@@ -10,8 +10,10 @@ import type { Json, Marker } from './types.js'
 const MAX_COUNT = 2 ** 31
 const MAX_DEPTH = 200
 
-/** Cache markers of any dialect. They say where to cache and never reach the prompt. */
-const MARKERS = ['cache_control', 'prompt_cache_breakpoint'] as const
+/** Whether a member is a cache marker of some dialect: it says where to cache, and is no prompt. */
+function isMarker(name: string): boolean {
+  return name === 'cache_control' || name === 'prompt_cache_breakpoint'
+}
 
 /** Members of a block that hold further blocks; any other member is a value and is left alone. */
 const NESTED = ['content', 'source', 'function', 'tools'] as const
@@ -68,8 +70,8 @@ const UNIT_SECONDS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3600 }
 
 /** The cache marker that stands on this block itself. */
 function markerOf(block: Json): Marker | undefined {
-  const marker = MARKERS.map((name) => block[name]).find((value) => value != null)
-  if (marker === undefined) return undefined
+  const marker = block.cache_control ?? block.prompt_cache_breakpoint
+  if (marker === undefined || marker === null) return undefined
   const ttl = isObject(marker) ? LIFETIME.exec(textOf(marker.ttl) ?? '') : null
   return ttl === null ? {} : { ttlSeconds: Number(ttl[1]) * (UNIT_SECONDS[ttl[2] ?? ''] ?? 1) }
 }
@@ -88,12 +90,12 @@ function withoutMarkers(block: Json, depth = 8): Json {
       : withoutMarkers(inner as Json, depth - 1)
     if (clean !== inner) changes.set(name, clean)
   }
-  const marked = MARKERS.some((name) => name in block)
+  const marked = 'cache_control' in block || 'prompt_cache_breakpoint' in block
   if (!marked && changes.size === 0) return block
   // fromEntries defines members, so one named __proto__ stays a member.
   return Object.fromEntries(
     Object.entries(block)
-      .filter(([name]) => !MARKERS.includes(name as never))
+      .filter(([name]) => !isMarker(name))
       .map(([name, value]) => [name, changes.has(name) ? changes.get(name) : value]),
   )
 }
@@ -103,4 +105,4 @@ function cleanList(list: readonly unknown[], depth: number): readonly unknown[] 
   return clean.some((item, i) => item !== list[i]) ? clean : list
 }
 
-export { countOf, digest, isObject, listOf, MARKERS, markerOf, stable, textOf, withoutMarkers }
+export { countOf, digest, isMarker, isObject, listOf, markerOf, stable, textOf, withoutMarkers }

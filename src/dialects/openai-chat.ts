@@ -9,34 +9,36 @@ import { Answer } from './answer.js'
 import { isObject, listOf, markerOf, textOf } from './json.js'
 import { writeContent, writeTools } from './parts.js'
 import { PromptWriter } from './prompt.js'
-import { newestSeals, sealsOf } from './seals.js'
+import { sealsOf } from './seals.js'
 import { checkBody, openaiErrorBody, settingsOf, sseEvent, withModel } from './shared.js'
 import { streamReader } from './stream.js'
-import { answeredCalls, openLoop } from './tail.js'
-import type { Dialect, Json, RequestFacts, ResponseFacts } from './types.js'
+import { answeredCalls, loopSeals } from './tail.js'
+import type { Dialect, Json, Reading, RequestFacts, ResponseFacts } from './types.js'
 
 const RENDERED = ['chat_template', 'chat_template_kwargs', 'documents', 'functions'] as const
 const MESSAGE_FIELDS: ReadonlySet<string> = new Set(['role', 'content', 'tool_calls'])
 const CALL_FIELDS: ReadonlySet<string> = new Set(['id', 'type', 'index', 'function'])
 
-function read(body: Json): RequestFacts {
+function read(body: Json, { sink, known = 0 }: Reading = {}): RequestFacts {
   checkBody(body)
-  const w = new PromptWriter()
-  writeSettings(w, body)
-  writeTools(w, 'T', body.tools)
+  const w = new PromptWriter(sink)
+  if (known === 0) {
+    writeSettings(w, body)
+    writeTools(w, 'T', body.tools)
+  }
   const messages = listOf(body.messages)
-  for (const message of messages) {
+  for (let at = known; at < messages.length; at += 1) {
+    const message = messages[at]
     if (isObject(message)) writeMessage(w, message)
     else w.json('o', message)
     w.end()
   }
   const toolResults = answeredCalls(messages, isAnswer, resultOf)
-  const loop = toolResults.length === 0 ? [] : openLoop(messages, isAnswer, resultOf)
   const options = body.stream_options
   return {
     ...settingsOf(body, ['max_completion_tokens', 'max_tokens']),
     toolResults,
-    state: newestSeals(loop),
+    state: toolResults.length === 0 ? [] : loopSeals(messages, isAnswer, resultOf),
     usageAsked: body.stream !== true || (isObject(options) && options.include_usage === true),
     ...w.finish(),
   }
@@ -147,6 +149,7 @@ function takeUsage(answer: Answer, usage: unknown): void {
 
 const openaiChat: Dialect = {
   name: 'openai-chat',
+  items: 'messages',
   read,
   readResponse,
   stream: () => streamReader((answer, _, event) => take(answer, event)),

@@ -10,11 +10,11 @@ import { Answer } from './answer.js'
 import { countOf, digest, isObject, listOf, markerOf, stable, textOf } from './json.js'
 import { writeContent, writeTools } from './parts.js'
 import { PromptWriter } from './prompt.js'
-import { newestSeals, sealsOf } from './seals.js'
+import { sealsOf } from './seals.js'
 import { checkBody, openaiErrorBody, settingsOf, sseEvent, withModel } from './shared.js'
 import { streamReader } from './stream.js'
-import { answeredCalls, openLoop } from './tail.js'
-import type { Dialect, Json, RequestFacts, ResponseFacts } from './types.js'
+import { answeredCalls, loopSeals } from './tail.js'
+import type { Dialect, Json, Reading, RequestFacts, ResponseFacts } from './types.js'
 
 type Seen = Readonly<Pick<ResponseFacts, 'id' | 'sequence'>>
 
@@ -30,33 +30,40 @@ const MADE: ReadonlySet<unknown> = new Set([
   ...['mcp_list_tools', 'mcp_approval_request'],
 ])
 
-function read(body: Json): RequestFacts {
+function read(body: Json, { sink, known = 0 }: Reading = {}): RequestFacts {
   checkBody(body)
-  const w = new PromptWriter()
+  const w = new PromptWriter(sink)
+  if (known === 0) writeAhead(w, body)
+  const input =
+    typeof body.input === 'string' ? [{ role: 'user', content: body.input }] : body.input
+  const items = listOf(input)
+  for (let at = known; at < items.length; at += 1) {
+    const item = items[at]
+    if (isObject(item)) writeItem(w, item)
+    else w.json('o', item)
+    w.end()
+  }
+  const toolResults = answeredCalls(items, isMade, resultsOf)
+  return {
+    ...settingsOf(body, ['max_output_tokens']),
+    toolResults,
+    state: stateOf(body, items, toolResults.length > 0),
+    usageAsked: true,
+    ...w.finish(),
+  }
+}
+
+/** What stands before the items of a conversation. */
+function writeAhead(w: PromptWriter, body: Json): void {
   writeTools(w, 'T', body.tools)
   if (isObject(body.prompt)) {
     w.json('p', body.prompt)
     w.end()
   }
-  const items =
-    typeof body.input === 'string' ? [{ role: 'user', content: body.input }] : body.input
   if (textOf(body.instructions) !== undefined) {
     w.piece('s', '')
     w.text(String(body.instructions))
     w.end()
-  }
-  for (const item of listOf(items)) {
-    if (isObject(item)) writeItem(w, item)
-    else w.json('o', item)
-    w.end()
-  }
-  const toolResults = answeredCalls(listOf(items), isMade, resultsOf)
-  return {
-    ...settingsOf(body, ['max_output_tokens']),
-    toolResults,
-    state: stateOf(body, listOf(items), toolResults.length > 0),
-    usageAsked: true,
-    ...w.finish(),
   }
 }
 
@@ -117,8 +124,8 @@ function stateOf(body: Json, items: readonly unknown[], inLoop: boolean): string
     if (textOf(item.type)?.startsWith('compaction')) for (const s of sealsOf(item)) state.add(s)
     for (const part of listOf(item.content)) if (isObject(part)) add('file', part.file_id)
   }
-  const loop = inLoop ? openLoop(items, isMade, resultsOf) : []
-  for (const seal of newestSeals(loop)) state.add(seal)
+  const seals = inLoop ? loopSeals(items, isMade, resultsOf) : []
+  for (const seal of seals) state.add(seal)
   return [...state]
 }
 
@@ -215,6 +222,7 @@ function errorEvent(code: string, message: string, seen: Seen = {}): string {
 
 const openaiResponses: Dialect = {
   name: 'openai-responses',
+  items: 'input',
   read,
   readResponse,
   stream: () => streamReader(takeEvent),

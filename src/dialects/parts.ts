@@ -7,6 +7,7 @@
  */
 import { digest, isObject, markerOf, stable, textOf, withoutMarkers } from './json.js'
 import { hasRest, type PromptWriter } from './prompt.js'
+import { toolText } from './tools.js'
 import type { Json } from './types.js'
 
 const MAX_DEPTH = 8
@@ -112,8 +113,11 @@ function writePart(w: PromptWriter, part: unknown, depth: number): void {
 function writeTools(w: PromptWriter, kind: string, tools: unknown): void {
   if (!Array.isArray(tools) || tools.length === 0) return
   for (const tool of tools) {
-    w.json(kind, isObject(tool) ? withoutMarkers(tool) : tool)
-    if (!isObject(tool)) continue
+    if (!isObject(tool)) {
+      w.json(kind, tool)
+      continue
+    }
+    w.piece(kind, toolText(withoutMarkers(tool)))
     const inner = isObject(tool.function) ? markerOf(tool.function) : undefined
     w.mark(markerOf(tool) ?? inner)
   }

@@ -5,33 +5,20 @@
  */
 import { digest, isObject, listOf, textOf } from './json.js'
 
-/**
- * Seals of a loop that are looked at. A loop may not change its owner on the way, so the newest
- * name it; a few more are kept for answers that passed unseen.
- */
-const MAX_LOOP_SEALS = 8
-
-/** The newest sealed reasoning of a tool loop, oldest first. O(items looked at), not O(loop). */
-function newestSeals(loop: readonly unknown[]): string[] {
-  const seals: string[] = []
-  for (let i = loop.length - 1; i >= 0 && seals.length < MAX_LOOP_SEALS; i--) {
-    seals.unshift(...sealsOf(loop[i]))
-  }
-  return [...new Set(seals)].slice(-MAX_LOOP_SEALS)
-}
-
 /** The sealed reasoning of one message or item of any dialect. O(parts). */
 function sealsOf(message: unknown): string[] {
-  if (!isObject(message)) return []
-  const seals = [
-    message.encrypted_content,
-    ...listOf(message.content).map(ofThinking),
-    ...listOf(message.reasoning_details).map(ofDetail),
-    ...listOf(message.tool_calls).map(ofCall),
-  ]
+  const seals: string[] = []
+  if (!isObject(message)) return seals
+  add(seals, message.encrypted_content)
+  for (const part of listOf(message.content)) add(seals, ofThinking(part))
+  for (const detail of listOf(message.reasoning_details)) add(seals, ofDetail(detail))
+  for (const call of listOf(message.tool_calls)) add(seals, ofCall(call))
   return seals
-    .map(textOf)
-    .flatMap((seal) => (seal === undefined ? [] : [`reasoning:${digest(seal)}`]))
+}
+
+function add(seals: string[], value: unknown): void {
+  const seal = textOf(value)
+  if (seal !== undefined) seals.push(`reasoning:${digest(seal)}`)
 }
 
 function ofThinking(part: unknown): unknown {
@@ -49,4 +36,4 @@ function ofCall(call: unknown): unknown {
   return isObject(extra) && isObject(extra.google) ? extra.google.thought_signature : undefined
 }
 
-export { newestSeals, sealsOf }
+export { sealsOf }

@@ -23,8 +23,12 @@ function settingsOf(body: Json, limits: readonly string[]): Settings {
   const settings: Settings = { stream: body.stream === true }
   const model = textOf(body.model)
   if (model !== undefined) settings.model = model
-  const limit = limits.map((name) => countOf(body[name])).find((n) => n !== undefined && n > 0)
-  if (limit !== undefined) settings.maxOutputTokens = limit
+  for (const name of limits) {
+    const limit = countOf(body[name])
+    if (limit === undefined || limit === 0) continue
+    settings.maxOutputTokens = limit
+    break
+  }
   return settings
 }
 

@@ -3,6 +3,8 @@
  * dialects share. Types only.
  */
 
+import type { TextSink } from './sink.js'
+
 type DialectName = 'openai-chat' | 'openai-responses' | 'anthropic-messages'
 
 /** A JSON object whose members have not been checked. */
@@ -14,9 +16,10 @@ type Json = Record<string, unknown>
  * A later turn of a conversation begins with the segments of the earlier ones, unchanged.
  */
 interface CanonicalPrompt {
-  text: string
-  /** UTF-16 offsets into `text` where each segment ends; ascending, the last is `text.length`. */
-  ends: number[]
+  /** UTF-8. */
+  bytes: Uint8Array
+  /** Offsets into `bytes` where each segment ends; ascending, the last is `bytes.length`. */
+  ends: readonly number[]
 }
 
 /** A cache marker of the client. */
@@ -105,10 +108,23 @@ interface StreamReader {
   readonly anomalies: number
 }
 
+/** How a request is read. */
+interface Reading {
+  /** Where the prompt is to lie, until somebody else writes there; else in memory of its own. */
+  sink?: TextSink
+  /**
+   * So many items of the conversation are known, and so are their segments and all segments before
+   * them: the prompt, its breakpoints and the like are only of what follows. Default 0: all is read.
+   */
+  known?: number
+}
+
 interface Dialect {
   readonly name: DialectName
+  /** The member of a request that holds the items of its conversation, one segment each. */
+  readonly items: 'messages' | 'input'
   /** O(body). Throws WARMPATH_INVALID_BODY only if `body` is not an object. */
-  read(body: Json): RequestFacts
+  read(body: Json, how?: Reading): RequestFacts
   /** Reads a whole JSON answer, also an error; never throws. */
   readResponse(body: unknown): ResponseFacts
   stream(): StreamReader
@@ -136,9 +152,11 @@ export type {
   DialectName,
   Json,
   Marker,
+  Reading,
   RequestFacts,
   ResponseFacts,
   StreamReader,
+  TextSink,
   ToolCall,
   Usage,
 }

@@ -21,26 +21,24 @@ type HeadersLike =
 function readHeaders(headers: HeadersLike | null | undefined): HeaderMap {
   const map = new Map<string, string>()
   if (typeof headers !== 'object' || headers === null) return map
-  for (const [name, value] of entriesOf(headers)) {
-    if (typeof name !== 'string') continue
-    const first = Array.isArray(value) ? value.find((v) => typeof v === 'string') : value
-    if (typeof first !== 'string') continue
-    const key = name.toLowerCase()
-    if (!map.get(key)) map.set(key, first.trim())
+  if (Array.isArray(headers) && typeof headers[0] === 'string') {
+    for (let i = 0; i + 1 < headers.length; i += 2) add(map, headers[i], headers[i + 1])
+  } else if (Symbol.iterator in headers) {
+    for (const entry of headers as Iterable<unknown>) {
+      if (Array.isArray(entry)) add(map, entry[0], entry[1])
+    }
+  } else {
+    for (const name of Object.keys(headers)) add(map, name, Reflect.get(headers, name))
   }
   return map
 }
 
-function* entriesOf(headers: object): Iterable<readonly [unknown, unknown]> {
-  if (Array.isArray(headers) && typeof headers[0] === 'string') {
-    for (let i = 0; i + 1 < headers.length; i += 2) yield [headers[i], headers[i + 1]]
-  } else if (Symbol.iterator in headers) {
-    for (const entry of headers as Iterable<unknown>) {
-      if (Array.isArray(entry)) yield [entry[0], entry[1]]
-    }
-  } else {
-    yield* Object.entries(headers)
-  }
+function add(map: Map<string, string>, name: unknown, value: unknown): void {
+  if (typeof name !== 'string') return
+  const first = Array.isArray(value) ? value.find((v) => typeof v === 'string') : value
+  if (typeof first !== 'string') return
+  const key = name.toLowerCase()
+  if (!map.get(key)) map.set(key, first.trim())
 }
 
 export type { HeaderMap, HeadersLike }

@@ -1,16 +1,15 @@
 /**
- * Packs a turn into the two arrays that cross to the core in one call.
+ * Packs a turn into the arrays that cross to the core in one call.
  *
- * `head` holds counts and lengths, `bytes` the ids and the canonical text as UTF-8; the layout is
- * the core's and is stated at `HEAD`. The arrays are reused from turn to turn and grow to what a
- * turn needs; after a large one they shrink back, so that one big prompt is not paid for ever.
+ * `head` holds counts and lengths, `ids` the ids as UTF-8; the layout is the core's and is stated at
+ * `HEAD`. The prompt is taken where it lies. The arrays are reused from turn to turn and grow
+ * to what a turn needs; after a large one they shrink back, so that it is not paid for ever.
  *
- * Text costs one `encodeInto`; segment lengths are free when the text is ASCII and one pass over
- * the segments otherwise. Trusts that segment ends ascend and the last one is the text's length.
+ * Trusts that segment ends ascend and the last one is the text's length.
  */
 import { WarmpathError } from '../errors.js'
 
-export const PromptKind = { text: 0, tokens: 1, hashes: 2 } as const
+export const PromptKind = { text: 0, tokens: 1, hashes: 2, recalled: 3 } as const
 
 /** Everything the core is told about a turn. */
 export interface TurnFrame {
@@ -26,11 +25,16 @@ export interface TurnFrame {
   readonly toolResults: readonly string[]
   readonly state: readonly string[]
   readonly prompt: SegmentedText
+  /** In place of text, for a prompt of that kind. */
+  readonly exact?: Uint32Array | BigUint64Array
+  /** What the body was recalled as, for a prompt of that kind. */
+  readonly ticket?: number
 }
 
 export interface SegmentedText {
-  readonly text: string
-  /** UTF-16 offset where each segment ends. */
+  /** UTF-8. */
+  readonly bytes: Uint8Array
+  /** Where each segment ends. */
   readonly ends: readonly number[]
   readonly volatile: readonly number[]
   readonly breakpoints: readonly { readonly segment: number; readonly ttlSeconds?: number }[]
@@ -39,7 +43,7 @@ export interface SegmentedText {
 }
 
 export const NO_TEXT: SegmentedText = {
-  text: '',
+  bytes: new Uint8Array(0),
   ends: [],
   volatile: [],
   breakpoints: [],
@@ -51,6 +55,7 @@ const HEAD = {
   flags: 0,
   kind: 1,
   maxOutputTokens: 2,
+  /** Of a prompt of hashes; of a recalled one its ticket. */
   promptTokens: 3,
   tenantBytes: 4,
   sessionBytes: 5,
@@ -70,7 +75,7 @@ const MAX_CONTENTS = 0x3fff
 const MINUTES_SHIFT = 16
 const MAX_MINUTES = 0xffff
 const MAX_U32 = 0xffff_ffff
-const FIRST_BYTES = 64 * 1024
+const FIRST_BYTES = 4 * 1024
 const FIRST_WORDS = 1024
 /** Larger arrays are given back after the turn that needed them. */
 const KEPT_BYTES = 4 * 1024 * 1024
@@ -84,6 +89,7 @@ export class FrameWriter {
   #bytes = new Uint8Array(FIRST_BYTES)
   #words = 0
   #length = 0
+  #prompt = NO_TEXT.bytes
 
   /** `maxBytes`: largest text and ids together; more is BODY_TOO_LARGE. */
   constructor(maxBytes: number) {
@@ -96,8 +102,13 @@ export class FrameWriter {
   }
 
   /** Valid until the next `write`. */
-  get bytes(): Uint8Array {
+  get ids(): Uint8Array {
     return this.#bytes.subarray(0, this.#length)
+  }
+
+  /** The prompt, where it was handed in; tokens and hashes as the bytes that they are. */
+  get prompt(): Uint8Array {
+    return this.#prompt
   }
 
   /** The byte length of each segment of the text; a copy. */
@@ -105,6 +116,14 @@ export class FrameWriter {
     const count = this.#head[HEAD.segments] ?? 0
     const first = this.#words - 2 * count
     return new Uint32Array(count).map((_, at) => this.#head[first + 2 * at] ?? 0)
+  }
+
+  /** Tenant and session alone, back to back. Valid until the next `write` or `names`. */
+  names(tenant: string, session: string): { bytes: Uint8Array; tenantBytes: number } {
+    this.#reset(0)
+    const tenantBytes = this.#append(tenant)
+    this.#append(session)
+    return { bytes: this.ids, tenantBytes }
   }
 
   write(frame: TurnFrame): void {
@@ -116,7 +135,7 @@ export class FrameWriter {
     head[HEAD.flags] = (frame.final ? 1 : 0) | (frame.stream ? 2 : 0)
     head[HEAD.kind] = frame.kind
     head[HEAD.maxOutputTokens] = Math.min(frame.maxOutputTokens, MAX_U32)
-    head[HEAD.promptTokens] = 0
+    head[HEAD.promptTokens] = frame.ticket ?? 0
     head[HEAD.tenantBytes] = this.#append(frame.tenant)
     head[HEAD.sessionBytes] = this.#append(frame.session)
     head[HEAD.parentBytes] = this.#append(frame.parent)
@@ -130,29 +149,24 @@ export class FrameWriter {
     for (const id of toolResults) head[at++] = this.#append(id)
     for (const id of state) head[at++] = this.#append(id)
     this.#segments(prompt, at)
+    if (frame.exact !== undefined) this.#prompt = bytesOf(frame.exact)
     for (const index of prompt.volatile) mark(head, at, index, segments, VOLATILE)
     for (const { segment, ttlSeconds } of prompt.breakpoints) {
       mark(head, at, segment, segments, BREAKPOINT | (minutes(ttlSeconds) << MINUTES_SHIFT))
     }
   }
 
-  #segments(prompt: SegmentedText, at: number): void {
-    const { text, ends } = prompt
-    const start = this.#length
-    const ascii = this.#append(text) === text.length
+  #segments({ bytes, ends, contents }: SegmentedText, at: number): void {
+    if (this.#length + bytes.length > this.#maxBytes) throw this.#tooLarge()
+    const head = this.#head
     let from = 0
-    let total = 0
     for (let index = 0; index < ends.length; index += 1) {
       const end = ends[index] ?? from
-      const length = ascii ? end - from : Buffer.byteLength(text.slice(from, end))
-      this.#head[at + 2 * index] = length
-      this.#head[at + 2 * index + 1] = further(prompt.contents[index]) << CONTENTS_SHIFT
-      total += length
+      head[at + 2 * index] = end - from
+      head[at + 2 * index + 1] = further(contents[index]) << CONTENTS_SHIFT
       from = end
     }
-    if (total !== this.#length - start) {
-      throw new WarmpathError('WARMPATH_INVALID_BODY', 'prompt segments do not add up to its text')
-    }
+    this.#prompt = bytes
   }
 
   #append(text: string): number {
@@ -207,6 +221,10 @@ export function packIds(...kinds: readonly (readonly string[])[]): {
     ]),
     bytes: flat.length === 0 ? new Uint8Array(0) : new Uint8Array(Buffer.concat(flat)),
   }
+}
+
+function bytesOf({ buffer, byteOffset, byteLength }: Uint32Array | BigUint64Array): Uint8Array {
+  return new Uint8Array(buffer, byteOffset, byteLength)
 }
 
 /** Content blocks beyond the first, as far as there is room. */

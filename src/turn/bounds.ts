@@ -36,29 +36,43 @@ const OBJECT = 0x7b
  * `MAX_VALUES` values or `MAX_NESTING` levels.
  */
 export function parseBody(raw: Uint8Array | string): Record<string, unknown> {
+  return checkBody(parseJson(raw))
+}
+
+/** The JSON in a body, whatever it is. Throws as `parseBody` does, but does not look at levels. */
+export function parseJson(raw: Uint8Array | string): unknown {
   if (!isString(raw) && !isUint8Array(raw)) refuseArgument('raw', 'a string or a Uint8Array')
   countValues(raw)
-  let value: unknown
   try {
-    value = JSON.parse(typeof raw === 'string' ? raw : utf8(raw))
+    return JSON.parse(typeof raw === 'string' ? raw : utf8(raw))
   } catch (cause) {
     throw new WarmpathError('WARMPATH_INVALID_BODY', 'the body is not JSON', { cause })
   }
-  return checkBody(value)
 }
 
 /** The same for a body that a program has parsed or made. Its values are not counted. */
 export function checkBody(body: unknown): Record<string, unknown> {
+  const object = checkObject(body)
+  checkLevels(object)
+  return object
+}
+
+/** Throws INVALID_BODY unless it is an object. What is in it is not looked at. */
+export function checkObject(body: unknown): Record<string, unknown> {
   if (typeof body !== 'object' || body === null || Array.isArray(body)) {
     throw new WarmpathError('WARMPATH_INVALID_BODY', 'the body must be a JSON object')
   }
+  return body as Record<string, unknown>
+}
+
+/** Throws INVALID_BODY for a value of a body, `above` levels down in it, that has too many levels. */
+export function checkLevels(value: object, above = 0): void {
   try {
-    visit(body, MAX_NESTING)
+    visit(value, MAX_NESTING - above)
   } catch (cause) {
     if (WarmpathError.is(cause)) throw cause
     throw new WarmpathError('WARMPATH_INVALID_BODY', 'the body cannot be read', { cause })
   }
-  return body as Record<string, unknown>
 }
 
 function utf8(bytes: Uint8Array): string {

@@ -30,15 +30,21 @@ export function decodeBody(
     if (!isWithin(raw, maxOutputLength)) throw tooLarge(maxOutputLength)
     return raw.startsWith('\ufeff') ? raw.slice(1) : raw
   }
-  const applied = (encodings ?? '')
-    .split(',')
-    .map((item) => item.trim().toLowerCase())
-    .filter((item) => item !== '' && item !== 'identity')
   let bytes = raw
-  for (const encoding of applied.reverse()) bytes = decode(bytes, encoding, maxOutputLength)
+  for (const encoding of applied(encodings)) bytes = decode(bytes, encoding, maxOutputLength)
   if (bytes.length > maxOutputLength) throw tooLarge(maxOutputLength)
   const isMarked = bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf
   return isMarked ? bytes.subarray(3) : bytes
+}
+
+/** What was applied, the last first. */
+function applied(encodings: string | undefined): string[] {
+  if (encodings === undefined) return []
+  return encodings
+    .split(',')
+    .map((item) => item.trim().toLowerCase())
+    .filter((item) => item !== '' && item !== 'identity')
+    .reverse()
 }
 
 /** Whether the text as UTF-8 has at most that many bytes; short texts need not be counted. */

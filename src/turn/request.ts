@@ -1,13 +1,14 @@
 /**
  * What a gateway hands in, read once: body bytes -> JSON -> facts, headers -> identity and tenant.
  *
- * Knows nothing of workers and targets. A body comes parsed or raw; raw bytes are decoded, within
+ * A body whose bytes come too is held against the session's last one, and what it repeats of that is
+ * not read again. Knows nothing of workers and targets. A body comes parsed or raw; raw bytes are decoded, within
  * `limits.bodyBytes`, and kept so that they can be sent on as they came. Cost: parsing, one walk and
  * canonical text, all linear in the body. Trusts nothing; throws UNSUPPORTED_PATH, INVALID_BODY,
  * UNSUPPORTED_ENCODING, BODY_TOO_LARGE, INVALID_ARGUMENT.
  */
 import { hash } from 'node:crypto'
-import { type Dialect, dialectOf, type RequestFacts } from '../dialects/index.js'
+import { type Dialect, dialectOf, type RequestFacts, type TextSink } from '../dialects/index.js'
 import { WarmpathError } from '../errors.js'
 import {
   type HeaderMap,
@@ -16,7 +17,8 @@ import {
   identify,
   readHeaders,
 } from '../identity/index.js'
-import { checkBody, parseBody } from './bounds.js'
+import type { Recalled } from '../link.js'
+import { checkLevels, checkObject, parseJson } from './bounds.js'
 import { decodeBody } from './encoding.js'
 
 /** One model request of a session. */
@@ -28,7 +30,10 @@ export interface TurnRequest {
   headers?: HeadersLike
   /** The parsed JSON body. */
   body?: unknown
-  /** The body as it came; sent on untouched where nothing must change. */
+  /**
+   * The body as it came; sent on untouched where nothing must change. Beside `body` it must be what
+   * that was parsed from: of bytes, what the session has sent before is not read again.
+   */
   raw?: Uint8Array | string
   /** The prompt's exact tokens, in place of canonical text. */
   tokens?: Uint32Array
@@ -65,10 +70,20 @@ export interface ReadRequest {
   readonly model?: string
   /** Absent when only tokens or hashes were given. */
   readonly body?: Record<string, unknown>
+  /** Its prompt is only what was not `recalled`. */
   readonly facts?: RequestFacts
+  readonly recalled?: Recalled
   /** Decoded body bytes as they came. */
   readonly raw?: Uint8Array | string
 }
+
+/** Holds a body against the session's last one. */
+export type Recall = (
+  tenant: string,
+  session: string,
+  raw: Uint8Array,
+  items: Dialect['items'],
+) => Recalled | undefined
 
 export interface RequestRules {
   readonly bodyBytes: number
@@ -79,7 +94,13 @@ const MAX_ID_BYTES = 256
 const TENANT_HEX = 16
 const CREDENTIAL_HEADERS = ['authorization', 'x-api-key', 'api-key']
 
-export function readRequest(request: TurnRequest, rules: RequestRules): ReadRequest {
+/** `sink` is where the prompt lies; `recall` is left out where every segment's text is needed. */
+export function readRequest(
+  request: TurnRequest,
+  rules: RequestRules,
+  sink: TextSink,
+  recall?: Recall,
+): ReadRequest {
   const { path } = request
   const dialect = typeof path === 'string' ? dialectOf(path) : undefined
   if (dialect === undefined || (request.method ?? 'POST').toUpperCase() !== 'POST') {
@@ -94,19 +115,38 @@ export function readRequest(request: TurnRequest, rules: RequestRules): ReadRequ
       ? undefined
       : decodeBody(request.raw, headers.get('content-encoding'), rules.bodyBytes)
   const body = bodyOf(request, raw)
-  const facts = body === undefined ? undefined : dialect.read(body)
+  const tenant = tenantOf(headers, rules)
+  const identity = identityOf(request, headers, body)
+  const { session } = identity
+  const recalled =
+    recall !== undefined && session !== undefined && isBytes(raw)
+      ? recall(tenant, session, raw, dialect.items)
+      : undefined
+  const facts = body === undefined ? undefined : factsOf(body, dialect, sink, recalled?.items ?? 0)
   const model = request.model ?? facts?.model
   return {
     path,
     dialect,
     headers,
-    tenant: tenantOf(headers, rules),
-    identity: identityOf(request, headers, body),
+    tenant,
+    identity,
     ...(model === undefined ? {} : { model }),
     ...(body === undefined ? {} : { body }),
     ...(facts === undefined ? {} : { facts }),
+    ...(recalled === undefined ? {} : { recalled }),
     ...(raw === undefined ? {} : { raw }),
   }
+}
+
+/** The same request with the text of its whole prompt. */
+export function readWhole(read: ReadRequest, sink: TextSink): ReadRequest {
+  const { recalled: _, ...rest } = read
+  if (read.body === undefined) return rest
+  return { ...rest, facts: factsOf(read.body, read.dialect, sink, 0) }
+}
+
+function isBytes(raw: Uint8Array | string | undefined): raw is Uint8Array {
+  return raw !== undefined && typeof raw !== 'string'
 }
 
 function bodyOf(
@@ -114,9 +154,27 @@ function bodyOf(
   raw: Uint8Array | string | undefined,
 ): Record<string, unknown> | undefined {
   const { body, tokens, hashes } = request
-  if (body === undefined && raw !== undefined) return parseBody(raw)
+  if (body === undefined && raw !== undefined) return checkObject(parseJson(raw))
   if (body === undefined && (tokens !== undefined || hashes !== undefined)) return undefined
-  return checkBody(body)
+  return checkObject(body)
+}
+
+/** What is known was looked at when it was sent first. */
+function factsOf(
+  body: Record<string, unknown>,
+  dialect: Dialect,
+  sink: TextSink,
+  known: number,
+): RequestFacts {
+  const items = body[dialect.items]
+  if (known === 0 || !Array.isArray(items)) checkLevels(body)
+  else for (let at = known; at < items.length; at += 1) checkItem(items[at])
+  return dialect.read(body, { sink, known })
+}
+
+/** Above an item are the body and the list. */
+function checkItem(item: unknown): void {
+  if (typeof item === 'object' && item !== null) checkLevels(item, 2)
 }
 
 /** Credentials are secrets: only a short digest of one leaves this function. */
@@ -124,9 +182,22 @@ export function tenantOf(headers: HeaderMap, rules: RequestRules): string {
   if (rules.tenant !== undefined) return id(rules.tenant(headers) ?? '', 'identity.tenant')
   for (const name of CREDENTIAL_HEADERS) {
     const credential = headers.get(name)
-    if (credential) return hash('sha256', credential).slice(0, TENANT_HEX)
+    if (credential) return digestOf(credential)
   }
   return ''
+}
+
+/** Digests of the credentials that came lately: one costs as much as the rest of a small request. */
+const digests = new Map<string, string>()
+const KEPT_DIGESTS = 256
+
+function digestOf(credential: string): string {
+  const known = digests.get(credential)
+  if (known !== undefined) return known
+  const digest = hash('sha256', credential).slice(0, TENANT_HEX)
+  if (digests.size >= KEPT_DIGESTS) digests.clear()
+  digests.set(credential, digest)
+  return digest
 }
 
 function identityOf(

@@ -29,7 +29,7 @@ pub use content::{hash_content, hash_content_from};
 pub use media::{BlockMedia, MediaObject, MediaSpan, media_blocks, media_id, media_pad_token};
 pub use memo::{Earlier, Memo};
 pub use outline::{Breakpoint, Outline};
-pub use text::{TokenRate, hash_text, hash_text_from, text_blocks, text_ends};
+pub use text::{TokenRate, hash_text, hash_text_after, hash_text_from, text_blocks, text_ends};
 pub use tokens::{TokenBlocks, Window, hash_tokens};
 
 /// The seed of the chain step, and of local hashes that nothing sets apart.

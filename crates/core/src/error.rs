@@ -26,6 +26,7 @@ enum Kind {
     SnapshotVersion,
     SnapshotSuperseded,
     SnapshotNotFresh,
+    NotRecalled,
 }
 
 impl Error {
@@ -43,6 +44,7 @@ impl Error {
             Kind::SnapshotVersion => "SNAPSHOT_VERSION",
             Kind::SnapshotSuperseded => "SNAPSHOT_SUPERSEDED",
             Kind::SnapshotNotFresh => "SNAPSHOT_NOT_FRESH",
+            Kind::NotRecalled => "NOT_RECALLED",
         }
     }
 
@@ -94,6 +96,17 @@ impl Error {
     /// What a snapshot is to be read into has a state of its own already.
     pub(crate) fn snapshot_not_fresh(detail: impl Into<String>) -> Self {
         Self::new(Kind::SnapshotNotFresh, detail)
+    }
+
+    /// The session has sent something else since the body was held against its last one.
+    pub(crate) fn not_recalled() -> Self {
+        Self::new(Kind::NotRecalled, "the session has gone on meanwhile")
+    }
+
+    /// Whether the turn has to be submitted again, with the text of its whole prompt.
+    #[must_use]
+    pub fn is_not_recalled(&self) -> bool {
+        self.kind == Kind::NotRecalled
     }
 
     fn new(kind: Kind, detail: impl Into<String>) -> Self {

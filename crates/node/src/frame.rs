@@ -1,21 +1,26 @@
 //! A turn as it crosses the boundary: small integers in one array, every text in another.
 //!
-//! `head`: flags, prompt kind, (reserved), prompt tokens, the byte lengths of tenant, session and
+//! `head`: flags, prompt kind, (reserved), prompt tokens or what a body was recalled as, the byte lengths of tenant, session and
 //! parent, pinned worker + 1, then how many targets, tool results, state ids and segments follow,
 //! then those: target numbers, id lengths, (length, flags) of each segment. Flags, from the lowest
 //! bit: volatile, a breakpoint behind it, 14 bits for the content blocks that it was sent as beyond
-//! the first, 16 for the minutes that the breakpoint asked for (0: it did not say). `bytes`: the texts
-//! in the same order, back to back, the canonical prompt last. Everything borrows from the caller's
-//! arrays except two short lists that are kept between calls.
+//! the first, 16 for the minutes that the breakpoint asked for (0: it did not say). `ids`: the texts
+//! in the same order, back to back. `prompt`: the canonical text as UTF-8, or what of it is not known;
+//! or tokens or hashes, as bytes. Everything borrows from the caller's arrays except two short lists
+//! that are kept between calls.
 use napi::bindgen_prelude::Result;
 
-use warmpath_core::scheduler::{Behind, Ids, Prompt, Segment, SegmentKind, Turn, TurnKind};
+use warmpath_core::scheduler::{
+    Behind, Ids, Prompt, Recalled, Segment, SegmentKind, Turn, TurnKind,
+};
 use warmpath_core::{Micros, TargetId, WorkerId};
 
 use crate::error::{Code, invalid};
 
 /// Fixed part of the head.
 const HEAD: usize = 12;
+/// The prompt kind of a text of which some is known.
+const RECALLED: u32 = 3;
 const FINAL: u32 = 1;
 const VOLATILE: u32 = 1;
 const BREAKPOINT: u32 = 2;
@@ -27,9 +32,9 @@ const MINUTES_SHIFT: u32 = 16;
 #[derive(Clone, Copy)]
 pub(crate) struct Frame<'a> {
     pub(crate) head: &'a [u32],
-    pub(crate) bytes: &'a [u8],
-    pub(crate) tokens: &'a [u32],
-    pub(crate) hashes: &'a [u64],
+    pub(crate) ids: &'a [u8],
+    /// Text, or tokens or hashes as they lie in memory.
+    pub(crate) prompt: &'a [u8],
 }
 
 /// Lists that a turn borrows and a frame does not hold in the right form.
@@ -95,13 +100,25 @@ impl<'a> Head<'a> {
 }
 
 impl Frame<'_> {
-    /// Reads the turn; `lists` is overwritten.
-    pub(crate) fn read<'b>(&'b self, lists: &'b mut Lists) -> Result<Turn<'b>, Code> {
+    /// What its body was recalled as, if it was.
+    pub(crate) fn ticket(&self) -> Option<u32> {
+        let &[_, RECALLED, _, ticket, ..] = self.head else {
+            return None;
+        };
+        Some(ticket)
+    }
+
+    /// Reads the turn; `lists` is overwritten. `recalled` is what came of its ticket.
+    pub(crate) fn read<'b>(
+        &'b self,
+        lists: &'b mut Lists,
+        recalled: Option<&'b Recalled>,
+    ) -> Result<Turn<'b>, Code> {
         let head = Head::read(self.head)?;
         lists.fill(&head);
         let mut bytes = Cursor {
-            rest: self.bytes,
-            name: "bytes",
+            rest: self.ids,
+            name: "ids",
         };
         let tenant = text("tenant", bytes.take(head.length(4))?)?;
         let session = text("session", bytes.take(head.length(5))?)?;
@@ -115,25 +132,34 @@ impl Frame<'_> {
             pin: head.fixed[7].checked_sub(1).map(WorkerId),
             tool_results: ids(&mut bytes, head.tool_results)?,
             state: ids(&mut bytes, head.state)?,
-            prompt: self.prompt(&head, bytes.rest, &lists.segments)?,
+            prompt: self.prompt(&head, &lists.segments, recalled)?,
         })
     }
 
     fn prompt<'b>(
         &'b self,
         head: &Head<'_>,
-        bytes: &'b [u8],
         segments: &'b [Segment],
+        recalled: Option<&'b Recalled>,
     ) -> Result<Prompt<'b>, Code> {
+        let bytes = self.prompt;
         match head.fixed[1] {
+            RECALLED => match recalled {
+                Some(recalled) => Ok(Prompt::Recalled {
+                    recalled,
+                    bytes,
+                    segments,
+                }),
+                None => Err(invalid("nothing was recalled under this number")),
+            },
             0 => Ok(Prompt::Text { bytes, segments }),
-            1 => Ok(Prompt::Tokens(self.tokens)),
+            1 => Ok(Prompt::Tokens(cast(bytes)?)),
             2 => Ok(Prompt::Hashes {
-                hashes: self.hashes,
+                hashes: cast(bytes)?,
                 tokens: (head.fixed[3] > 0).then_some(head.fixed[3]),
             }),
             kind => Err(invalid(format!(
-                "prompt kind {kind}: 0 is text, 1 tokens, 2 hashes"
+                "prompt kind {kind}: 0 is text, 1 tokens, 2 hashes, 3 recalled text"
             ))),
         }
     }
@@ -202,7 +228,15 @@ fn minutes(minutes: u32) -> Option<Micros> {
     (minutes > 0).then(|| Micros::from_secs(60 * u64::from(minutes)))
 }
 
-fn text<'a>(name: &str, bytes: &'a [u8]) -> Result<&'a str, Code> {
+/// The numbers that an array of bytes is a view of.
+fn cast<T: bytemuck::AnyBitPattern>(bytes: &[u8]) -> Result<&[T], Code> {
+    if bytes.is_empty() {
+        return Ok(&[]);
+    }
+    bytemuck::try_cast_slice(bytes).map_err(|_| invalid("the prompt is no view of such numbers"))
+}
+
+pub(crate) fn text<'a>(name: &str, bytes: &'a [u8]) -> Result<&'a str, Code> {
     std::str::from_utf8(bytes).map_err(|_| invalid(format!("{name} is not UTF-8")))
 }
 

@@ -14,7 +14,7 @@ use napi::bindgen_prelude::Result;
 use napi::threadsafe_function::{ThreadsafeFunction, ThreadsafeFunctionCallMode};
 use parking_lot::Mutex;
 
-use warmpath_core::scheduler::{Outcome, Scheduler, Settled};
+use warmpath_core::scheduler::{Outcome, Recalled, Scheduler, Settled};
 use warmpath_core::{GroupId, Micros, ReservationId};
 
 use crate::error::{Code, closed, refused};
@@ -43,6 +43,9 @@ pub(crate) struct State {
     open_handles: u32,
     /// Whose thread each turn belongs to.
     holders: HashMap<ReservationId, u32>,
+    /// The body that was recalled last, for the submit of its turn, and its number.
+    recalled: Option<Recalled>,
+    ticket: u32,
 }
 
 struct Mailbox {
@@ -189,6 +192,8 @@ impl Shared {
             next_mailbox: 0,
             open_handles: 0,
             holders: HashMap::new(),
+            recalled: None,
+            ticket: 0,
         };
         for group in &options.groups {
             let added = state.core.add_group(Micros::default(), group.options());
@@ -218,6 +223,18 @@ impl State {
         let id = added.map_err(|e| refused(&e))?;
         self.worker_details.push(worker.detail);
         Ok(id.0)
+    }
+
+    /// Keeps what was recalled for the submit that follows. Returns its number.
+    pub(crate) fn keep_recalled(&mut self, recalled: Recalled) -> u32 {
+        self.ticket = self.ticket.wrapping_add(1);
+        self.recalled = Some(recalled);
+        self.ticket
+    }
+
+    /// What was recalled under this number, unless another thread has recalled something since.
+    pub(crate) fn take_recalled(&mut self, ticket: u32) -> Option<Recalled> {
+        self.recalled.take_if(|_| self.ticket == ticket)
     }
 
     /// Notes whose thread a turn belongs to.

@@ -15,6 +15,8 @@ pub(crate) const LEAST: usize = SETTLED + SETTLED_SLOTS;
 /// Where the decision starts.
 const DECISION: usize = 4;
 const NOBODY: f64 = -1.0;
+/// What a submit returns when the text of the whole prompt is needed after all.
+pub(crate) const AGAIN: u32 = 2;
 
 /// Writes the answer to a submit. Returns 0 for go, 1 for hold.
 pub(crate) fn submitted(submitted: &Submitted, out: &mut [f64]) -> u32 {

@@ -11,7 +11,7 @@ use warmpath_core::session::Phase;
 use warmpath_core::{Micros, ReservationId, WorkerId};
 
 use crate::error::{Code, guard, invalid, refused};
-use crate::frame::{Frame, answer_ids};
+use crate::frame::{Frame, answer_ids, text};
 use crate::handle::{Handle, State, Wake};
 use crate::options::NewWorker;
 use crate::{out as slots, report};
@@ -45,38 +45,74 @@ pub(crate) fn close_scheduler(
     guard(|| handle.close(time(now), room(&mut out)?))
 }
 
-/// Takes a turn in. Returns 0 for go, 1 for hold.
+/// Items of a conversation fit into so many bits of what `recall_body` returns.
+const ITEM_BITS: u32 = 21;
+
+/// The arrays that conversations are in.
+const MEMBERS: [&[u8]; 2] = [b"messages", b"input"];
+
+/// Compares a body with the session's last one. `names`: tenant and session, back to back as UTF-8.
+/// `member`: 0 for messages, 1 for input. Returns 0 when there is nothing to compare with; else a
+/// number for the submit of this turn, times 2^21, and how many items need not be sent with it.
+#[napi]
+pub(crate) fn recall_body(
+    #[napi(ts_arg_type = "SchedulerHandle")] handle: &External<Handle>,
+    names: &[u8],
+    tenant_bytes: u32,
+    body: &[u8],
+    member: u32,
+) -> Result<f64, Code> {
+    guard(|| {
+        let names = names.split_at_checked(tenant_bytes as usize);
+        let (tenant, session) = names.ok_or_else(|| invalid("names are shorter than they say"))?;
+        let (tenant, session) = (text("tenant", tenant)?, text("session", session)?);
+        let member = MEMBERS
+            .get(member as usize)
+            .ok_or_else(|| invalid("member is 0 for messages or 1 for input"))?;
+        Ok(handle.change(|state| {
+            let recalled = state.core.recall(tenant, session, body, member);
+            let recalled = recalled.filter(|recalled| recalled.items() < 1 << ITEM_BITS);
+            recalled.map_or(0.0, |recalled| {
+                let items = recalled.items();
+                let ticket = state.keep_recalled(recalled);
+                f64::from(ticket) * f64::from(1 << ITEM_BITS) + items as f64
+            })
+        }))
+    })
+}
+
+/// Takes a turn in. Returns 0 for go, 1 for hold, 2 when it must come again with all of its text.
 #[napi]
 pub(crate) fn submit_turn(
     #[napi(ts_arg_type = "SchedulerHandle")] handle: &External<Handle>,
     now: f64,
     head: &[u32],
-    bytes: &[u8],
-    tokens: &[u32],
-    hashes: &[u64],
+    ids: &[u8],
+    prompt: &[u8],
     mut out: Float64Array,
 ) -> Result<u32, Code> {
     guard(|| {
         handle.check_open()?;
-        let frame = Frame {
-            head,
-            bytes,
-            tokens,
-            hashes,
-        };
+        let frame = Frame { head, ids, prompt };
         let out = room(&mut out)?;
         let mut decision = [0.0; slots::SETTLED];
         let verdict = handle.call(out, |state, mailbox| {
+            let ticket = frame.ticket();
+            let recalled = ticket.and_then(|ticket| state.take_recalled(ticket));
+            if ticket.is_some() && recalled.is_none() {
+                return Ok(slots::AGAIN);
+            }
             let State {
                 core,
                 lists,
                 settled,
                 ..
             } = state;
-            let turn = frame.read(lists)?;
-            let submitted = core
-                .submit(time(now), &turn, settled)
-                .map_err(|e| refused(&e))?;
+            let turn = frame.read(lists, recalled.as_ref())?;
+            let submitted = match core.submit(time(now), &turn, settled) {
+                Err(error) if error.is_not_recalled() => return Ok(slots::AGAIN),
+                submitted => submitted.map_err(|e| refused(&e))?,
+            };
             state.hold(submitted.reservation, mailbox);
             Ok(slots::submitted(&submitted, &mut decision))
         })?;
@@ -210,18 +246,12 @@ pub(crate) fn candidates(
     #[napi(ts_arg_type = "SchedulerHandle")] handle: &External<Handle>,
     now: f64,
     head: &[u32],
-    bytes: &[u8],
-    tokens: &[u32],
-    hashes: &[u64],
+    ids: &[u8],
+    prompt: &[u8],
     mut out: Float64Array,
 ) -> Result<String, Code> {
     guard(|| {
-        let frame = Frame {
-            head,
-            bytes,
-            tokens,
-            hashes,
-        };
+        let frame = Frame { head, ids, prompt };
         handle.call(room(&mut out)?, |state, _| {
             let State {
                 core,
@@ -229,7 +259,7 @@ pub(crate) fn candidates(
                 settled,
                 ..
             } = state;
-            let turn = frame.read(lists)?;
+            let turn = frame.read(lists, None)?;
             let (target, rows) = core
                 .candidates(time(now), &turn, settled)
                 .map_err(|e| refused(&e))?;

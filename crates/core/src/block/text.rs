@@ -74,7 +74,7 @@ impl TokenRate {
 pub fn hash_text(text: &[u8], segments: &[u32], rate: TokenRate, seed: Seed, chain: &mut Chain) {
     chain.clear();
     push_text(text, segments, seed, chain);
-    push_ends(text, segments, rate, chain);
+    push_ends(text.len() as u64, segments, rate, chain);
 }
 
 /// As [`hash_text`], but only what follows `earlier` is hashed where the text continues it, segment
@@ -103,8 +103,25 @@ pub fn hash_text_from(
         }
     }
     push_text(&text[from.bytes..], &segments[from.segments..], seed, chain);
-    push_ends(text, segments, rate, chain);
+    push_ends(text.len() as u64, segments, rate, chain);
     Memo::of(chain, all.blocks, all.segments, digest_of(all))
+}
+
+/// Appends the blocks of `text` to those in `chain`, which are those of the first segments, and counts
+/// the tokens of all: `segments` are the lengths of all segments, those of the text the last ones.
+/// O(bytes of the text + blocks).
+pub fn hash_text_after(
+    text: &[u8],
+    segments: &[u32],
+    known: usize,
+    rate: TokenRate,
+    seed: Seed,
+    chain: &mut Chain,
+) {
+    chain.forget_ends();
+    push_text(text, &segments[known..], seed, chain);
+    let total = segments.iter().map(|&length| u64::from(length)).sum();
+    push_ends(total, segments, rate, chain);
 }
 
 /// The leading segments that lie wholly in a text.
@@ -141,10 +158,17 @@ pub fn text_blocks(bytes: u32) -> u32 {
 /// estimate, and the same in every turn that begins with the same text. `segments` must be those that
 /// were hashed, and cover the text.
 pub fn text_ends(segments: &[u32]) -> impl Iterator<Item = u64> {
+    let total = segments.iter().map(|&length| u64::from(length)).sum();
+    cut_ends(total, segments)
+}
+
+/// Where the blocks of a text of `total` bytes end; what lies past the last segment is one more.
+fn cut_ends(total: u64, segments: &[u32]) -> impl Iterator<Item = u64> {
     let mut start = 0_u64;
-    segments.iter().flat_map(move |&length| {
+    let lengths = segments.iter().map(|&length| u64::from(length));
+    lengths.chain([u64::MAX]).flat_map(move |length| {
         let from = start;
-        start += u64::from(length);
+        start = total.min(start.saturating_add(length));
         let until = start;
         let cuts = (from..until).step_by(CUT_BYTES);
         cuts.map(move |cut| until.min(cut + CUT_BYTES as u64))
@@ -169,11 +193,9 @@ fn push_text(text: &[u8], segments: &[u32], seed: Seed, chain: &mut Chain) {
 }
 
 /// Counts the tokens of all blocks, known or not: a rate that has moved moves all ends.
-fn push_ends(text: &[u8], segments: &[u32], rate: TokenRate, chain: &mut Chain) {
-    let mut bytes = 0;
-    for cut in cuts(text, segments) {
-        bytes += cut.len() as u64;
-        // From the root, so that rounding does not add up over many short blocks.
+fn push_ends(total: u64, segments: &[u32], rate: TokenRate, chain: &mut Chain) {
+    // From the root, so that rounding does not add up over many short blocks.
+    for bytes in cut_ends(total, segments) {
         let end = rate.tokens(bytes).max(chain.tokens.saturating_add(1));
         chain.push_end(end);
     }

@@ -57,9 +57,7 @@ impl Hashing<'_> {
         chain: &mut Chain,
     ) -> Result<Option<Memo>> {
         let total = segments.iter().map(|&length| length as usize).sum();
-        let bytes = bytes
-            .get(..total)
-            .ok_or_else(|| Error::invalid_argument("the segments are longer than the text"))?;
+        let bytes = bytes.get(..total).ok_or_else(segments_too_long)?;
         let (rate, seed) = (self.rate, self.seed);
         if self.known.is_none() {
             block::hash_text(bytes, segments, rate, seed, chain);
@@ -81,4 +79,8 @@ impl Hashing<'_> {
             known: &mut retrace,
         }))
     }
+}
+
+pub(super) fn segments_too_long() -> Error {
+    Error::invalid_argument("the segments are longer than the text")
 }

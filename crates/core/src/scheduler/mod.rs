@@ -12,6 +12,7 @@ mod fleet;
 mod hashing;
 mod paths;
 mod place;
+mod recall;
 mod record;
 mod reroute;
 mod reservation;
@@ -27,6 +28,7 @@ use std::collections::VecDeque;
 
 pub use config::{AdmissionConfig, Config, GroupOptions, Limits, UNKNOWN_TTL, WorkerOptions};
 pub use paths::Sharing;
+pub use recall::Recalled;
 use record::derived_hash;
 pub use record::derived_name;
 pub use scoring::recompute;

@@ -6,6 +6,7 @@
 //! far it goes along with one: further than that session's first prompt, which others may have begun
 //! with too, and further than with any other. O(1) in the number of programs.
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use hashbrown::HashMap;
 
@@ -18,6 +19,7 @@ use crate::session::{
 };
 
 use super::Scheduler;
+use super::recall::Body;
 
 /// A program's way through the index.
 #[derive(Debug)]
@@ -28,6 +30,15 @@ struct Path {
     opened: u32,
     /// What the next prompt may be hashed by; absent where the last one was hashed without.
     memo: Option<Memo>,
+    /// What the next body may be held against; absent where the last one came without its bytes.
+    body: Option<Arc<Body>>,
+}
+
+/// What a program has sent, and what its next turn may be read by.
+pub(super) struct Sent<'a> {
+    pub(super) chain: &'a Chain,
+    pub(super) memo: Option<Memo>,
+    pub(super) body: Option<Arc<Body>>,
 }
 
 /// A prompt that a session has sent before: what the next one is likely to continue.
@@ -60,8 +71,9 @@ impl Paths {
         prefix: &mut PrefixIndex,
         (program, session): (ProgramId, SessionId),
         place: PlaceId,
-        (chain, memo): (&Chain, Option<Memo>),
+        sent: Sent<'_>,
     ) {
+        let Sent { chain, memo, body } = sent;
         self.note(session);
         let before = self.by_program.remove(&program);
         let opened = before.as_ref().map_or(chain.len() as u32, |p| p.opened);
@@ -72,6 +84,7 @@ impl Paths {
                 frontier,
                 opened,
                 memo,
+                body,
             };
             self.by_program.insert(program, path);
         }
@@ -109,6 +122,7 @@ impl Paths {
             frontier,
             opened: branch.path.opened,
             memo: None,
+            body: None,
         };
         self.by_program.insert(branch.program, path);
     }
@@ -131,15 +145,39 @@ impl Paths {
         prefix: &'a PrefixIndex,
         session: &Session,
     ) -> Option<Known<'a>> {
-        let idle = session.branches().iter().filter(|b| !b.in_flight());
-        let path = self
-            .by_program
-            .get(&idle.max_by_key(|b| b.tokens())?.program)?;
+        let (_, path) = self.last(session)?;
         Some(Known {
             memo: path.memo.as_ref(),
             prefix,
             frontier: &path.frontier,
         })
+    }
+
+    /// The program that a session which is known by its name has used last in its longest idle
+    /// branch, and the body that it sent, if that came.
+    pub(super) fn last_body(&self, session: &Session) -> Option<(ProgramId, Option<&Arc<Body>>)> {
+        let (program, path) = self.last(session)?;
+        Some((program, path.body.as_ref()))
+    }
+
+    fn last(&self, session: &Session) -> Option<(ProgramId, &Path)> {
+        let idle = session.branches().iter().filter(|b| !b.in_flight());
+        let program = idle.max_by_key(|b| b.tokens())?.program;
+        Some((program, self.by_program.get(&program)?))
+    }
+
+    /// Replaces `chain` by the first `blocks` blocks of what came as `body`; false when the program
+    /// has sent another one since, or has left.
+    pub(super) fn retrace(
+        &self,
+        prefix: &PrefixIndex,
+        (program, body): (ProgramId, &Arc<Body>),
+        blocks: usize,
+        chain: &mut Chain,
+    ) -> bool {
+        let path = self.by_program.get(&program);
+        let still = path.filter(|p| p.body.as_ref().is_some_and(|b| Arc::ptr_eq(b, body)));
+        still.is_some_and(|path| prefix.retrace(&path.frontier, blocks, chain))
     }
 
     pub(super) fn frontier(&self, program: ProgramId) -> Option<&Frontier> {

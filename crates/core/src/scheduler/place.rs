@@ -18,7 +18,7 @@ use crate::session::SessionRegistry;
 
 use super::Scheduler;
 use super::config::Config;
-use super::paths::Paths;
+use super::paths::{Paths, Sent};
 use super::reservation::{Reservation, State};
 use super::scoring::{Account, Scorer, Scratch, Wanted};
 use super::topology::Topology;
@@ -203,7 +203,11 @@ impl Placer<'_> {
             let lives = self.sessions.get(turn.session).is_some();
             if let Some(program) = turn.program.filter(|_| lives) {
                 let whose = (program, turn.session);
-                let sent = (&turn.chain, turn.memo);
+                let sent = Sent {
+                    chain: &turn.chain,
+                    memo: turn.memo,
+                    body: turn.body.clone(),
+                };
                 self.paths.follow(self.prefix, whose, place, sent);
             }
         }

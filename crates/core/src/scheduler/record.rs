@@ -6,6 +6,7 @@ use crate::session::SessionName;
 
 use super::place::{Picked, PickedBy, Placer};
 use super::reservation::Reservation;
+use super::scoring::Scratch;
 
 impl Placer<'_> {
     /// Writes down what was picked and from what; returns the receipt's number.
@@ -16,10 +17,10 @@ impl Placer<'_> {
         picked: &Picked,
         trust: Trust,
     ) -> u64 {
-        let rows = &self.scratch.rows;
+        let Scratch { rows, costs, .. } = &mut *self.scratch;
         let unit = self.topology.groups[turn.route.group.index()].block_tokens;
         let receipt = self.receipts.push();
-        receipt.chosen = keep_cheapest(rows, picked.index, &mut receipt.candidates);
+        receipt.chosen = keep_cheapest(rows, picked.index, costs, &mut receipt.candidates);
         receipt.eligible = rows.len();
         receipt.at = self.now;
         receipt.reservation = id;
@@ -86,22 +87,40 @@ fn slack(turn: &Reservation) -> u32 {
     (turn.coverage.tokens() / 8).max(512)
 }
 
-/// Copies the rows, or the cheapest of them with the chosen one; returns where the chosen one is.
-fn keep_cheapest(rows: &[Candidate], chosen: usize, kept: &mut Vec<Candidate>) -> usize {
-    kept.extend_from_slice(rows);
+/// Copies the rows, or the cheapest of them with the chosen one; returns where the chosen one is. Rows
+/// and what is kept of them ascend by worker. O(rows), most of it one pass over their costs.
+fn keep_cheapest(
+    rows: &[Candidate],
+    chosen: usize,
+    costs: &mut Vec<f64>,
+    kept: &mut Vec<Candidate>,
+) -> usize {
     if rows.len() <= MAX_CANDIDATES {
+        kept.extend_from_slice(rows);
         return chosen;
     }
-    let worker = rows[chosen].worker;
-    kept.swap(0, chosen);
-    kept[1..].select_nth_unstable_by(MAX_CANDIDATES - 2, |a, b| {
-        a.cost.total_cmp(&b.cost).then(a.worker.cmp(&b.worker))
-    });
-    kept.truncate(MAX_CANDIDATES);
-    kept.sort_unstable_by_key(|row| row.worker);
-    kept.iter()
-        .position(|row| row.worker == worker)
-        .unwrap_or_default()
+    debug_assert!(rows.is_sorted_by_key(|row| row.worker));
+    let others = rows.iter().enumerate().filter(|&(i, _)| i != chosen);
+    costs.clear();
+    costs.extend(others.map(|(_, row)| row.cost));
+    // One place is the chosen one's.
+    let most = MAX_CANDIDATES - 1;
+    let (below, &mut limit, _) = costs.select_nth_unstable_by(most - 1, f64::total_cmp);
+    let cheaper = below.iter().filter(|cost| cost.total_cmp(&limit).is_lt());
+    let mut equals = most - cheaper.count();
+    let mut place = 0;
+    for (i, row) in rows.iter().enumerate() {
+        let order = row.cost.total_cmp(&limit);
+        if i == chosen {
+            place = kept.len();
+        } else if order.is_gt() || (order.is_eq() && equals == 0) {
+            continue;
+        } else if order.is_eq() {
+            equals -= 1;
+        }
+        kept.push(*row);
+    }
+    place
 }
 
 fn admission_note(waited: Option<Micros>, by: PickedBy, worker: WorkerId) -> AdmissionNote {

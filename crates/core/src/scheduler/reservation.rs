@@ -12,6 +12,7 @@ use crate::prefix::Coverage;
 use crate::receipt::Volatile;
 use crate::session::SessionId;
 
+use super::recall::Body;
 use super::turn::TurnKind;
 
 /// What a turn does at the moment.
@@ -49,6 +50,8 @@ pub(super) struct Reservation {
     pub(super) chain: Chain,
     /// What the session's next turn may be hashed by.
     pub(super) memo: Option<Memo>,
+    /// What the session's next body may be held against.
+    pub(super) body: Option<Arc<Body>>,
     /// What was believed of the worker's cache before the turn went there.
     pub(super) coverage: Coverage,
     /// Bytes of canonical text, for the token rate; 0 when the caller brought tokens.

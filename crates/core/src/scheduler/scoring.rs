@@ -24,6 +24,8 @@ pub(super) struct Scratch {
     pub(super) weights: Vec<f64>,
     identity: Chain,
     pub(super) lengths: Vec<u32>,
+    /// All segments of a prompt of which some came from elsewhere.
+    pub(super) segments: Vec<Segment>,
 }
 
 impl Scratch {

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use crate::admission::{self, Release};
-use crate::block::{Chain, Memo, Seed};
+use crate::block::{Chain, Memo, Seed, TokenRate, hash_text_after, text_blocks};
 use crate::continuity::{self, Choice, Evidence, Fleet as _, IdKind, Lock};
 use crate::error::{Error, Result};
 use crate::id::{Micros, ProgramId, ReservationId, TargetId};
@@ -14,10 +14,11 @@ use crate::receipt::{Candidate, MAX_CANDIDATES, Volatile};
 use crate::session::{Claim, Membership, Sent, SessionId, SessionName};
 
 use super::Scheduler;
-use super::hashing::Hashing;
+use super::hashing::{Hashing, segments_too_long};
 use super::place::Seat;
+use super::recall::{Body, Recalled};
 use super::reservation::{Reservation, Route, State};
-use super::scoring::{Account, Wanted, first_volatile};
+use super::scoring::{Account, Scratch, Wanted, first_volatile};
 use super::turn::{Behind, Prompt, Segment, Settled, Submitted, Turn, TurnKind, Verdict};
 
 impl Scheduler {
@@ -98,27 +99,77 @@ impl Scheduler {
             .and_then(|s| self.sessions.by_name(turn.tenant, s));
         let session = named.and_then(|id| self.sessions.get(id));
         let known = session.and_then(|s| self.paths.known(&self.prefix, s));
-        let mut volatile = None;
         let hashing = Hashing {
             block_tokens: group.block_tokens,
             rate: group.rate,
             seed: Seed::default(),
             known,
         };
-        let memo = match turn.prompt {
-            Prompt::Tokens(ids) => hashing.tokens(ids, chain),
-            Prompt::Hashes { hashes, tokens } => hashing.content(hashes, tokens, chain),
-            Prompt::Text { bytes, segments } => {
-                volatile = first_volatile(segments, group.rate);
-                let lengths = &mut self.scratch.lengths;
-                lengths.clear();
-                lengths.extend(segments.iter().map(|s| s.bytes));
-                let memo = hashing.text(bytes, lengths, chain)?;
-                draw_outline(segments, chain);
-                memo
+        let (bytes, segments, recalled) = match turn.prompt {
+            Prompt::Tokens(ids) => return Ok(Hashed::by(hashing.tokens(ids, chain))),
+            Prompt::Hashes { hashes, tokens } => {
+                return Ok(Hashed::by(hashing.content(hashes, tokens, chain)));
             }
+            Prompt::Recalled {
+                recalled,
+                bytes,
+                segments,
+            } if recalled.items() > 0 => {
+                return self.hash_rest(recalled, bytes, segments, group.rate, chain);
+            }
+            Prompt::Recalled {
+                recalled,
+                bytes,
+                segments,
+            } => (bytes, segments, Some(recalled)),
+            Prompt::Text { bytes, segments } => (bytes, segments, None),
         };
-        Ok(Hashed { volatile, memo })
+        let lengths = &mut self.scratch.lengths;
+        lengths.clear();
+        lengths.extend(segments.iter().map(|s| s.bytes));
+        let memo = hashing.text(bytes, lengths, chain)?;
+        draw_outline(segments, chain);
+        Ok(Hashed {
+            memo,
+            body: recalled.and_then(|recalled| recalled.body(segments)),
+            ..Hashed::of(segments, group.rate)
+        })
+    }
+
+    /// Hashes what its session has not sent before of a prompt.
+    fn hash_rest(
+        &mut self,
+        recalled: &Recalled,
+        bytes: &[u8],
+        segments: &[Segment],
+        rate: TokenRate,
+        chain: &mut Chain,
+    ) -> Result<Hashed> {
+        let Scratch {
+            segments: all,
+            lengths,
+            ..
+        } = &mut self.scratch;
+        let (program, body, items) = recalled.before().ok_or_else(Error::not_recalled)?;
+        all.clear();
+        all.extend_from_slice(body.segments(items));
+        let known = all.len();
+        all.extend_from_slice(segments);
+        lengths.clear();
+        lengths.extend(all.iter().map(|s| s.bytes));
+        let blocks = lengths[..known].iter().map(|&n| text_blocks(n) as usize);
+        let whose = (program, body);
+        if !(self.paths).retrace(&self.prefix, whose, blocks.sum(), chain) {
+            return Err(Error::not_recalled());
+        }
+        let rest = lengths[known..].iter().map(|&n| n as usize).sum();
+        let bytes = bytes.get(..rest).ok_or_else(segments_too_long)?;
+        hash_text_after(bytes, lengths, known, rate, Seed::default(), chain);
+        draw_outline(all, chain);
+        Ok(Hashed {
+            body: recalled.body(all),
+            ..Hashed::of(all, rate)
+        })
     }
 
     fn admit(
@@ -135,6 +186,8 @@ impl Scheduler {
         let reservation = Reservation {
             volatile: hashed.volatile,
             memo: hashed.memo,
+            body: hashed.body,
+            text_bytes: hashed.text_bytes,
             chain: std::mem::take(chain),
             ..self.reserve(turn, &choice, &membership)?
         };
@@ -187,8 +240,9 @@ impl Scheduler {
             },
             chain: Chain::default(),
             memo: None,
+            body: None,
             coverage: self.reservations.spare_coverage(),
-            text_bytes: text_bytes(turn),
+            text_bytes: 0,
             volatile: None,
             since: self.now,
             was_held: false,
@@ -366,9 +420,33 @@ impl Scheduler {
 }
 
 /// What came of hashing a prompt, besides its chain.
+#[derive(Default)]
 struct Hashed {
     volatile: Option<Volatile>,
     memo: Option<Memo>,
+    body: Option<Arc<Body>>,
+    /// Bytes of canonical text; 0 where the caller brought tokens or hashes.
+    text_bytes: u32,
+}
+
+impl Hashed {
+    /// Of a prompt that did not come as text.
+    fn by(memo: Option<Memo>) -> Self {
+        Self {
+            memo,
+            ..Self::default()
+        }
+    }
+
+    /// Of a text with these segments.
+    fn of(segments: &[Segment], rate: TokenRate) -> Self {
+        let sum = |sum: u32, segment: &Segment| sum.saturating_add(segment.bytes);
+        Self {
+            volatile: first_volatile(segments, rate),
+            text_bytes: segments.iter().fold(0, sum),
+            ..Self::default()
+        }
+    }
 }
 
 /// Says where the content blocks of a prompt of text end and where its breakpoints are.
@@ -411,14 +489,4 @@ fn alternatives(turn: &Turn<'_>, choice: &Choice) -> Vec<TargetId> {
 fn take_own(releases: &mut Vec<Release>, id: ReservationId) -> Option<Release> {
     let own = releases.iter().position(|release| release.ticket == id)?;
     Some(releases.remove(own))
-}
-
-/// Bytes of canonical text in the prompt; 0 where the caller brought tokens or hashes.
-fn text_bytes(turn: &Turn<'_>) -> u32 {
-    match turn.prompt {
-        Prompt::Text { segments, .. } => segments
-            .iter()
-            .fold(0u32, |sum, segment| sum.saturating_add(segment.bytes)),
-        Prompt::Tokens(_) | Prompt::Hashes { .. } => 0,
-    }
 }

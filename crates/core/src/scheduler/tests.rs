@@ -7,6 +7,7 @@ use crate::receipt::{AdmissionNote, Ending, Reported, Trust};
 use crate::session::Phase;
 
 mod breakpoints;
+mod recall;
 
 const A: WorkerId = WorkerId(0);
 const B: WorkerId = WorkerId(1);

@@ -3,6 +3,8 @@
 use crate::id::{Micros, ReservationId, TargetId, WorkerId};
 use crate::receipt::{Reported, Trust};
 
+use super::recall::Recalled;
+
 /// A run of canonical prompt text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
@@ -55,6 +57,16 @@ pub enum Prompt<'a> {
     /// Canonical text; the segments cover it from its start.
     Text {
         /// The text, UTF-8 by custom but not by need.
+        bytes: &'a [u8],
+        /// Where it may be cut.
+        segments: &'a [Segment],
+    },
+    /// The same of a body that has been held against the session's last one: without the segments
+    /// that are known. The turn names its session.
+    Recalled {
+        /// What came of that.
+        recalled: &'a Recalled,
+        /// The text of what is not known.
         bytes: &'a [u8],
         /// Where it may be cut.
         segments: &'a [Segment],
