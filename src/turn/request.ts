@@ -116,7 +116,7 @@ export function readRequest(
       : decodeBody(request.raw, headers.get('content-encoding'), rules.bodyBytes)
   const body = bodyOf(request, raw)
   const tenant = tenantOf(headers, rules)
-  const identity = identityOf(request, headers, body)
+  const identity = readable(() => identityOf(request, headers, body))
   const { session } = identity
   const recalled =
     recall !== undefined && session !== undefined && isBytes(raw)
@@ -135,6 +135,16 @@ export function readRequest(
     ...(facts === undefined ? {} : { facts }),
     ...(recalled === undefined ? {} : { recalled }),
     ...(raw === undefined ? {} : { raw }),
+  }
+}
+
+/** A body that a program has made may throw from any of its members. */
+function readable<T>(read: () => T): T {
+  try {
+    return read()
+  } catch (cause) {
+    if (WarmpathError.is(cause)) throw cause
+    throw new WarmpathError('WARMPATH_INVALID_BODY', 'the body cannot be read', { cause })
   }
 }
 
@@ -166,8 +176,8 @@ function factsOf(
   sink: TextSink,
   known: number,
 ): RequestFacts {
-  const items = body[dialect.items]
-  if (known === 0 || !Array.isArray(items)) checkLevels(body)
+  const items = known === 0 ? undefined : body[dialect.items]
+  if (!Array.isArray(items)) checkLevels(body)
   else for (let at = known; at < items.length; at += 1) checkItem(items[at])
   return dialect.read(body, { sink, known })
 }
