@@ -64,6 +64,7 @@ fn turn(scheduler: &mut Scheduler, now: &mut u64, session: u64, blocks: u64) {
         parent: None,
         kind: TurnKind::Ordinary,
         targets: &[TargetId(0)],
+        ask: Default::default(),
         pin: None,
         tool_results: Ids::default(),
         state: Ids::default(),

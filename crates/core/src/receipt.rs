@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 
 use crate::admission::Refusal;
-use crate::continuity::LockNote;
+use crate::continuity::{LockNote, ModelNote};
 use crate::id::{Micros, ReservationId, TargetId, WorkerId};
 use crate::score::kv::KvConfig;
 
@@ -113,6 +113,8 @@ pub struct Receipt {
     pub is_detour: bool,
     /// The lock that chose it.
     pub lock: LockNote,
+    /// How it was chosen where several models could have answered and nothing locked the turn.
+    pub model: Option<Box<ModelNote>>,
     /// What admission said.
     pub admission: AdmissionNote,
     /// Where in the queue the turn began to wait, from 1; 0 when it did not or nobody says.

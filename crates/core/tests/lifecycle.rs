@@ -213,6 +213,7 @@ impl World {
                 TurnKind::Ordinary
             },
             targets: asked,
+            ask: Default::default(),
             pin: None,
             tool_results: Ids {
                 bytes: answered.as_ref().map_or(&[], |id| id.as_slice()),

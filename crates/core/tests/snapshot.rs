@@ -296,6 +296,7 @@ fn with_turn<R>(ask: &Ask, run: impl FnOnce(&Turn<'_>) -> R) -> R {
         parent: (ask.session % 2 == 1).then_some(parent.as_str()),
         kind: TurnKind::Ordinary,
         targets,
+        ask: Default::default(),
         pin: (ask.targets < 2).then_some(WorkerId(u32::from(ask.targets * 2 + ask.worker))),
         tool_results: id_list(&answers, &[1]),
         state: Ids::default(),

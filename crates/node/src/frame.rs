@@ -129,6 +129,7 @@ impl Frame<'_> {
             parent: some_text(parent),
             kind: head.kind(),
             targets: &lists.targets,
+            ask: Default::default(),
             pin: head.fixed[7].checked_sub(1).map(WorkerId),
             tool_results: ids(&mut bytes, head.tool_results)?,
             state: ids(&mut bytes, head.state)?,

@@ -137,6 +137,7 @@ impl Options {
     pub(crate) fn config(&self) -> Config {
         Config {
             admission: self.admission.config(),
+            continuity: Default::default(),
             score: self.score.config(),
             temperature: self.score.temperature.unwrap_or(0.0),
             hold_limit: self.admission.hold_limit_ms.map(Micros::from_millis),

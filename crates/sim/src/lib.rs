@@ -29,6 +29,7 @@ mod event;
 mod extents;
 pub mod fleet;
 mod histogram;
+pub mod matrix;
 mod pass;
 mod pool;
 mod random;

@@ -35,6 +35,8 @@ pub struct Owners {
     /// The ids in the order in which they were learnt.
     pub(super) learnt: VecDeque<u128>,
     pub(super) max: usize,
+    /// Ids that had to go because there were too many.
+    forgotten: u64,
     /// There while a snapshot is being written.
     pub(super) cursor: Option<Cursor>,
 }
@@ -47,6 +49,7 @@ impl Owners {
             known: HashMap::new(),
             learnt: VecDeque::new(),
             max: max.max(1),
+            forgotten: 0,
             cursor: None,
         }
     }
@@ -55,6 +58,12 @@ impl Owners {
     #[must_use]
     pub fn len(&self) -> usize {
         self.known.len()
+    }
+
+    /// Ids that had to go because there were too many.
+    #[must_use]
+    pub fn forgotten(&self) -> u64 {
+        self.forgotten
     }
 
     /// Whether no id is known.
@@ -80,6 +89,7 @@ impl Owners {
             && let Some(oldest) = self.learnt.pop_front()
         {
             self.known.remove(&oldest);
+            self.forgotten += 1;
             if let Some(cursor) = &mut self.cursor {
                 cursor.shifted();
             }

@@ -1,6 +1,7 @@
 //! What a scheduler is built from. Checked once, by [`super::Scheduler::new`].
 
 use crate::admission::{Admission, LeaseConfig, ThunderAgentConfig};
+use crate::continuity::ContinuityConfig;
 use crate::error::Result;
 use crate::id::{GroupId, Micros};
 use crate::prefix::Matching;
@@ -11,6 +12,8 @@ use crate::score::kv::KvConfig;
 pub struct Config {
     /// Go or hold.
     pub admission: AdmissionConfig,
+    /// Which model answers.
+    pub continuity: ContinuityConfig,
     /// The cost of a worker.
     pub score: KvConfig,
     /// Softmax temperature over costs; 0 takes the least one. Finite, at least 0.

@@ -7,6 +7,7 @@
 //!
 //! The facade only sequences. A turn costs O(its blocks + the workers of its group); nothing on its
 //! way scans sessions, turns or the blocks of a worker.
+mod choosing;
 mod config;
 mod fleet;
 mod hashing;
@@ -42,7 +43,7 @@ pub use turn::{
 
 use crate::admission::Admission;
 use crate::block::Chain;
-use crate::continuity::{IdKind, Owner, Owners};
+use crate::continuity::{Chooser, IdKind, Owner, Owners};
 use crate::error::{Error, Result};
 use crate::hint::Hint;
 use crate::id::{GroupId, Micros, PlaceId, ProgramId, ReservationId, WorkerId};
@@ -65,6 +66,7 @@ pub struct Scheduler {
     admission: Vec<Admission>,
     sessions: SessionRegistry,
     owners: Owners,
+    chooser: Chooser,
     prefix: PrefixIndex,
     paths: Paths,
     load: LoadLedger,
@@ -157,6 +159,7 @@ impl Scheduler {
             admission: Vec::new(),
             sessions: SessionRegistry::new(config.limits.sessions),
             owners: Owners::new(config.limits.owners),
+            chooser: Chooser::new(config.continuity)?,
             prefix: PrefixIndex::new(config.limits.blocks),
             paths: Paths::default(),
             load: LoadLedger::default(),
@@ -304,6 +307,7 @@ impl Scheduler {
             holds: self.reservations.held(),
             paused: self.admission.iter().map(Admission::paused).sum(),
             owners: self.owners.len(),
+            owners_forgotten: self.owners.forgotten(),
             receipts: self.receipts.len(),
             counters: self.counters,
         }
@@ -326,6 +330,7 @@ impl Scheduler {
     fn forget_programs(&mut self, programs: &[ProgramId]) {
         for &program in programs {
             self.paths.leave(&mut self.prefix, program);
+            self.chooser.end(program);
             for admission in &mut self.admission {
                 admission.end_program(self.now, program);
                 admission.take_hints(&mut self.hints);
@@ -351,6 +356,8 @@ pub struct Status {
     pub paused: usize,
     /// Ids whose owner is known.
     pub owners: usize,
+    /// Ids forgotten because there were too many.
+    pub owners_forgotten: u64,
     /// Receipts kept.
     pub receipts: usize,
     /// What has happened so far.

@@ -31,6 +31,7 @@ impl Placer<'_> {
         receipt.target = turn.route.target;
         receipt.is_detour = turn.route.is_detour;
         receipt.lock = turn.route.lock;
+        receipt.model = turn.model.clone();
         receipt.admission =
             admission_note(turn.waited(self.now), picked.by, rows[picked.index].worker);
         receipt.queued_at = turn.queued_at;

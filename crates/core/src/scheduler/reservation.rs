@@ -6,7 +6,7 @@ use hashbrown::HashMap;
 
 use crate::admission::Refusal;
 use crate::block::{Chain, Memo};
-use crate::continuity::LockNote;
+use crate::continuity::{LockNote, ModelNote};
 use crate::id::{GroupId, Micros, ProgramId, ReservationId, TargetId, WorkerId};
 use crate::prefix::Coverage;
 use crate::receipt::Volatile;
@@ -57,6 +57,8 @@ pub(super) struct Reservation {
     /// Bytes of canonical text, for the token rate; 0 when the caller brought tokens.
     pub(super) text_bytes: u32,
     pub(super) volatile: Option<Volatile>,
+    /// How its model was chosen, until its receipt is written.
+    pub(super) model: Option<Box<ModelNote>>,
     pub(super) since: Micros,
     pub(super) was_held: bool,
     /// Where in the queue it began to wait, and why nobody took it then.

@@ -304,6 +304,9 @@ impl Scheduler {
             self.owners.learn(tenant, IdKind::State, id, owner);
         }
         let reported = completion.reported;
+        if let (Some(program), Some(tokens)) = (turn.program, reported.completion_tokens) {
+            self.chooser.answered(program, tokens);
+        }
         if let Some(tokens) = reported.prompt_tokens.filter(|_| turn.text_bytes > 0) {
             let group = &mut self.topology.groups[turn.route.group.index()];
             group.rate.observe(u64::from(turn.text_bytes), tokens);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::admission::{self, Release};
 use crate::block::{Chain, Memo, Seed, TokenRate, hash_text_after, text_blocks};
-use crate::continuity::{self, Choice, Evidence, Fleet as _, IdKind, Lock};
+use crate::continuity::{Choice, Lock};
 use crate::error::{Error, Result};
 use crate::id::{Micros, ProgramId, ReservationId, TargetId};
 use crate::receipt::{Candidate, MAX_CANDIDATES, Volatile};
@@ -60,7 +60,7 @@ impl Scheduler {
         let mut chain = self.reservations.spare_chain();
         let found = self.hash(turn, &mut chain).and_then(|_| {
             let known = self.known_session(turn, &chain);
-            let choice = self.destination(turn, known)?;
+            let choice = self.destination(turn, known, &chain)?.choice;
             let group = self.topology.target(choice.target)?.group;
             self.placer()
                 .score(group, &chain, &Wanted::pinned(choice.pin));
@@ -180,14 +180,18 @@ impl Scheduler {
         settled: &mut Vec<Settled>,
     ) -> Result<Submitted> {
         let known = self.known_session(turn, chain);
-        let choice = self.destination(turn, known)?;
+        let mut chosen = self.destination(turn, known, chain)?;
+        let choice = chosen.choice;
+        let binding = known.and_then(|id| self.sessions.get(id)?.binding);
         let membership = self.join(turn, known, chain, &choice);
+        self.note_course(turn, membership.program, (&chosen, binding), chain);
         let prompt_tokens = chain.tokens();
         let reservation = Reservation {
             volatile: hashed.volatile,
             memo: hashed.memo,
             body: hashed.body,
             text_bytes: hashed.text_bytes,
+            model: chosen.note.take(),
             chain: std::mem::take(chain),
             ..self.reserve(turn, &choice, &membership)?
         };
@@ -203,17 +207,6 @@ impl Scheduler {
             program: membership.program.map(|program| program.0),
             verdict,
         })
-    }
-
-    /// The target of a turn, and the one worker that may take it, if only one may.
-    fn destination(&mut self, turn: &Turn<'_>, known: Option<SessionId>) -> Result<Choice> {
-        let mut choice = self.choose(turn, known)?;
-        choice.pin = choice.pin.or(turn.pin);
-        let is_served = |pin| self.topology.worker_can_serve(choice.target, pin);
-        if !choice.pin.is_none_or(is_served) {
-            return Err(Error::no_worker("the worker asked for cannot take turns"));
-        }
-        Ok(choice)
     }
 
     /// What the turn will occupy, held until admission lets it go.
@@ -241,6 +234,7 @@ impl Scheduler {
             chain: Chain::default(),
             memo: None,
             body: None,
+            model: None,
             coverage: self.reservations.spare_coverage(),
             text_bytes: 0,
             volatile: None,
@@ -374,22 +368,6 @@ impl Scheduler {
             let (prefix, sessions) = (&self.prefix, &self.sessions);
             self.paths.recognise(prefix, sessions, claim, chain)
         })
-    }
-
-    fn choose(&self, turn: &Turn<'_>, session: Option<SessionId>) -> Result<Choice> {
-        let mut evidence = Evidence::default();
-        for id in turn.tool_results.iter() {
-            let owner = self.owners.find(turn.tenant, IdKind::ToolCall, id);
-            evidence.tool_result(owner, turn.targets);
-        }
-        for id in turn.state.iter() {
-            let owner = self.owners.find(turn.tenant, IdKind::State, id);
-            evidence.state(owner, turn.targets);
-        }
-        let binding = session
-            .and_then(|id| self.sessions.get(id))
-            .and_then(|session| session.binding);
-        continuity::choose(turn.targets, evidence, binding, &self.topology)
     }
 
     /// Counts the turn in its session and binds the session to its target.

@@ -7,6 +7,7 @@ use crate::receipt::{AdmissionNote, Ending, Reported, Trust};
 use crate::session::Phase;
 
 mod breakpoints;
+mod models;
 mod recall;
 
 const A: WorkerId = WorkerId(0);
@@ -114,6 +115,7 @@ fn turn<'a>(session: &'a str, tokens: &'a [u32]) -> Turn<'a> {
         parent: None,
         kind: TurnKind::Ordinary,
         targets: &[TargetId(0)],
+        ask: Default::default(),
         pin: None,
         tool_results: Ids::default(),
         state: Ids::default(),

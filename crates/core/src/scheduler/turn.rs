@@ -1,5 +1,6 @@
 //! What goes into the scheduler and what comes out: plain values that borrow from the caller.
 
+use crate::continuity::Ask;
 use crate::id::{Micros, ReservationId, TargetId, WorkerId};
 use crate::receipt::{Reported, Trust};
 
@@ -126,6 +127,8 @@ pub struct Turn<'a> {
     pub kind: TurnKind,
     /// The targets that may answer, the preferred one first. Not empty.
     pub targets: &'a [TargetId],
+    /// What it says about the choice among them.
+    pub ask: Ask,
     /// The one worker that may take it, by the caller's wish.
     pub pin: Option<WorkerId>,
     /// Tool calls that the turn answers.

@@ -94,7 +94,8 @@ impl Branch {
         !self.in_flight && self.phase == Phase::Reasoning
     }
 
-    fn is_extended_by(&self, chain: &[u64]) -> bool {
+    /// Whether a prompt begins with all of its last one.
+    pub(super) fn is_extended_by(&self, chain: &[u64]) -> bool {
         self.has_sent() && chain.get(self.depth - 1) == Some(&self.frontier)
     }
 }
@@ -193,7 +194,7 @@ fn advance(branch: &mut Branch, Sent { chain, tokens }: Sent<'_>) {
 
 /// The idle branch that `chain` continues: the deepest one that it extends, else one with the same
 /// first block, else the first one when nothing is in flight and no tool calls are open.
-fn continued(branches: &[Branch], chain: &[u64]) -> Option<usize> {
+pub(super) fn continued(branches: &[Branch], chain: &[u64]) -> Option<usize> {
     let idle = || branches.iter().enumerate().filter(|(_, b)| !b.in_flight);
     let extended = idle()
         .filter(|(_, branch)| branch.is_extended_by(chain))

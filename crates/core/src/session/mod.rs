@@ -76,6 +76,20 @@ impl Session {
         self.parent.as_deref()
     }
 
+    /// When a turn of it began or ended last.
+    #[must_use]
+    pub fn last_used(&self) -> Micros {
+        self.last_used
+    }
+
+    /// The branch that a prompt with this identity chain would go on with, and whether it begins with
+    /// all of that branch's last prompt. O(branches).
+    #[must_use]
+    pub fn branch_for(&self, chain: &[u64]) -> Option<(&Branch, bool)> {
+        let branch = &self.branches[branch::continued(&self.branches, chain)?];
+        Some((branch, branch.is_extended_by(chain)))
+    }
+
     /// Its branches; the first is the one that has lived longest.
     #[must_use]
     pub fn branches(&self) -> &[Branch] {

@@ -177,6 +177,7 @@ impl Router for CoreRouter {
                 false => TurnKind::Ordinary,
             },
             targets: &[self.target],
+            ask: Default::default(),
             pin: None,
             tool_results: Ids::default(),
             state: Ids::default(),

@@ -132,6 +132,7 @@ impl<'a> Again<'a> {
                     false => TurnKind::Ordinary,
                 },
                 targets: target.as_slice(),
+                ask: Default::default(),
                 pin: None,
                 tool_results: Ids::default(),
                 state: Ids::default(),

@@ -1,4 +1,5 @@
 //! Choices compared whole.
+use super::super::{IdKind, Owners};
 use super::*;
 
 const A: TargetId = TargetId(0);
@@ -42,6 +43,7 @@ fn note(lock: Lock, unknown: u32, passed_over: u32) -> LockNote {
         lock,
         unknown,
         passed_over,
+        is_escaped: false,
     }
 }
 
