@@ -1,0 +1,9 @@
+export { type Bound, OWNERSHIP, type Ownership, ownershipOf } from './ownership.js'
+export {
+  completePrice,
+  type ModelPrice,
+  type PriceCatalogue,
+  type PriceOptions,
+  priceIn,
+} from './prices.js'
+export { CACHE_TERMS, type CacheTerms, cacheTerms } from './terms.js'
