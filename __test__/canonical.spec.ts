@@ -486,7 +486,7 @@ test('a tool that was sent before is the same, and one that differs anywhere is 
     member(['v']),
     member('v', { required: ['a'] }),
     { ...member('v'), description: 'what else it does' },
-    { description: 'what it does', ...member('v') },
+    Object.fromEntries(Object.entries(member('v')).reverse()),
     { ...member('v'), input_schema: { ...member('v').input_schema, toJSON: () => 'v' } },
   ]
   const texts = others.map(read)
