@@ -55,7 +55,7 @@ test('the native options carry every default', (t) => {
       resumeBp: 8500,
       bufferTokens: 100,
       intervalMs: 5000,
-      thetaBp: 7000,
+      thetaBp: 5000,
     },
     score: {
       overlapCredit: 1,
@@ -84,10 +84,10 @@ test('shares become whole basis points', (t) => {
 test('the dial of lease is a preset or a number', (t) => {
   const dial = (given: object) =>
     resolve({ workers: [worker], admission: { policy: 'lease', ...given } }).settings.admission
-  t.is(dial({}).thetaBp, 7000)
+  t.is(dial({}).thetaBp, 5000)
   t.is(dial({ preset: 'tail' }).thetaBp, 3500)
-  t.is(dial({ preset: 'throughput' }).thetaBp, 10_000)
-  t.is(dial({ theta: 0.5, forceAfterSeconds: 90 }).thetaBp, 5000)
+  t.is(dial({ preset: 'throughput' }).thetaBp, 7000)
+  t.is(dial({ theta: 0.8, forceAfterSeconds: 90 }).thetaBp, 8000)
   t.is(dial({ forceAfterSeconds: 90 }).forceAfterMs, 90_000)
 })
 

@@ -55,7 +55,7 @@ type LimitField = keyof typeof LIMITS
 
 const POLICIES = ['none', 'lease', 'thunderagent'] as const
 /** `theta` by preset. */
-const PRESETS = { tail: 0.35, balanced: 0.7, throughput: 1 }
+const PRESETS = { tail: 0.35, balanced: 0.5, throughput: 0.7 }
 const OF_LEASE = ['preset', 'theta', 'forceAfterSeconds']
 const OF_THUNDERAGENT = ['hysteresis', 'bufferTokens', 'intervalMs']
 const ADMISSION_FIELDS = ['policy', 'holdLimitSeconds', ...OF_LEASE, ...OF_THUNDERAGENT]

@@ -96,7 +96,7 @@ export interface AdmissionOptions {
    * controller.
    */
   policy?: 'none' | 'lease' | 'thunderagent'
-  /** `lease` only: 0.35, 0.7 or 1 as `theta`. Default `balanced`. */
+  /** `lease` only: 0.35, 0.5 or 0.7 as `theta`. Default `balanced`. */
   preset?: LeasePreset
   /**
    * `lease` only, instead of `preset`: how long an idle context keeps its room, over the time for

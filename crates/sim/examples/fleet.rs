@@ -7,7 +7,7 @@
 //! prefill=fcfs|shortest   host=0 (tokens of a host tier)   brief=yes (one line)
 //! recorded=yes (keeps the times of the trace)   smallest=N sessions   turns=N of each session
 //! largest=N tokens of a context   chains=kept (side chains stay in their session)
-//! evict=lru|lease-end   theta=7000 warm=8192 calm=5000 (of `lease`)
+//! evict=lru|lease-end   theta=5000 warm=16384 calm=5000 (of `lease`)
 //! patience=N seconds until a client gives up
 //! ```
 #![allow(clippy::print_stdout, reason = "a command prints its result")]

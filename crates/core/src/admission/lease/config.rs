@@ -54,7 +54,7 @@ impl Default for LeaseConfig {
     fn default() -> Self {
         Self {
             theta: Self::BALANCED,
-            warm_tokens: 8_192,
+            warm_tokens: 16_384,
             warm_share: 1_000,
             calm_share: 5_000,
             eviction: Eviction::Lru,
@@ -69,9 +69,9 @@ impl LeaseConfig {
     /// `theta` of the preset with the shortest tail.
     pub const TAIL: u32 = 3_500;
     /// `theta` of the default preset.
-    pub const BALANCED: u32 = 7_000;
+    pub const BALANCED: u32 = 5_000;
     /// `theta` of the preset with the highest throughput.
-    pub const THROUGHPUT: u32 = 10_000;
+    pub const THROUGHPUT: u32 = 7_000;
 
     /// Refuses settings outside their range, naming the field and what is allowed.
     pub(super) fn validate(&self) -> Result<()> {

@@ -389,8 +389,9 @@ proptest! {
             driver.step(timed);
         }
         let picture = |policy: &Lease| format!("{:?} {:?}", policy.programs(), policy.table.rooms);
-        let before = picture(&driver.policy);
         let (nobody, now) = (ReservationId(7), driver.now);
+        driver.policy.advance(now);
+        let before = picture(&driver.policy);
         driver.policy.sent(now, nobody, WorkerId(0));
         driver.policy.first_token(now, nobody);
         driver.policy.progress(now, nobody, tokens);

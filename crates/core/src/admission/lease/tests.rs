@@ -170,7 +170,7 @@ impl Bench {
     /// How long a context of so many tokens may stay.
     fn break_even(&self, tokens: u32) -> Micros {
         let refill = self.policy.table.rooms[&A].refill.time(tokens);
-        Micros(refill.0 * 10_000 / u64::from(tokens) * 7_000 / 10_000)
+        Micros(refill.0 * 10_000 / u64::from(tokens) * u64::from(LeaseConfig::BALANCED) / 10_000)
     }
 }
 
