@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 
 use crate::admission::Refusal;
 use crate::continuity::{LockNote, ModelNote};
+use crate::event::Doubt;
 use crate::id::{Micros, ReservationId, TargetId, WorkerId};
 use crate::score::kv::KvConfig;
 
@@ -27,6 +28,17 @@ pub enum Trust {
     Degraded,
 }
 
+/// How good what is known of a worker's cache is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Evidence {
+    /// Whose word counts there.
+    pub trust: Trust,
+    /// Why it is no better; absent where events tell all, or none are expected.
+    pub doubt: Option<Doubt>,
+    /// Since when.
+    pub since: Micros,
+}
+
 /// One worker that could have taken the turn, with every term of its cost.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Candidate {
@@ -36,6 +48,12 @@ pub struct Candidate {
     pub cost: f64,
     /// Tokens of this prompt that its cache holds, contiguous from the root.
     pub overlap_tokens: u32,
+    /// Further ones that its host's memory holds.
+    pub host_tokens: u32,
+    /// Further ones on disk or on another machine.
+    pub disk_tokens: u32,
+    /// The data-parallel rank that has them, where the engine said so.
+    pub rank: Option<u32>,
     /// Uncached prompt tokens of its turns that have no first token yet.
     pub prefill_tokens: u64,
     /// Tokens of the blocks that its turns in flight hold, shared ones once.
@@ -146,12 +164,22 @@ pub struct PromptNote {
     pub unit_tokens: u32,
     /// Evidence behind the chosen worker's overlap.
     pub trust: Trust,
+    /// What its cache was known by as a whole.
+    pub evidence: Evidence,
     /// What ends the sharing between conversations.
     pub volatile: Option<Volatile>,
     /// The random draw that broke a tie or picked by weight, in [0, 1).
     pub draw: Option<f64>,
     /// Softmax temperature; 0 takes the least cost.
     pub temperature: f64,
+}
+
+impl Candidate {
+    /// Tokens of this prompt in all its tiers.
+    #[must_use]
+    pub fn cached_tokens(&self) -> u32 {
+        self.overlap_tokens + self.host_tokens + self.disk_tokens
+    }
 }
 
 impl Receipt {

@@ -62,6 +62,7 @@ struct Row {
 const NONE: Anomalies = Anomalies {
     unknown_place: 0,
     unknown_parent: 0,
+    unknown_name: 0,
     self_parent: 0,
     cycle: 0,
     other_parent: 0,

@@ -276,6 +276,35 @@ impl PrefixIndex {
         Some(Stretch { run, from: 0, to })
     }
 
+    /// The engine has these blocks at this place too, whose content was told before of whatever place
+    /// of its domain; those that were not are counted. Returns how many it has now. O(blocks).
+    pub fn store_known(&mut self, place: PlaceId, names: &[u64]) -> usize {
+        let Some(slot) = self.slot_of(place) else {
+            self.anomalies.unknown_place += 1;
+            return 0;
+        };
+        let voice = self.place(slot).voice(slot);
+        let mut stored = 0;
+        for &name in names {
+            let Some(at) = self.locate(voice, name) else {
+                self.anomalies.unknown_name += 1;
+                continue;
+            };
+            let named = [StoredBlock { name, local: 0 }];
+            self.forest.note_blocks(at.run, at.offset);
+            self.forest.runs[at.run]
+                .names
+                .join(voice, at.offset, &named);
+            let again = self
+                .ledger(slot)
+                .hold_exact(at.run, (at.offset, at.offset + 1));
+            self.anomalies.copies += again as u64;
+            self.place_mut(slot).hints[0] = Some(at);
+            stored += 1;
+        }
+        stored
+    }
+
     /// The engine no longer has these blocks, or has a copy less of each. A removal in the middle
     /// leaves a hole: credit stops there, and what is behind it counts again once the hole is filled.
     /// Returns how many of them the place had. O(blocks).

@@ -13,6 +13,8 @@ pub struct Anomalies {
     pub unknown_place: u64,
     /// Blocks stored below a parent that the index has never seen or has dropped.
     pub unknown_parent: u64,
+    /// A block named without its content, which was never told or has been dropped.
+    pub unknown_name: u64,
     /// A block stored below itself.
     pub self_parent: u64,
     /// A block stored below one of its own descendants.

@@ -49,22 +49,13 @@ impl Scheduler {
             health: Health::Up,
             capacity_tokens: options.capacity_tokens,
             place: PlaceId::default(),
+            feed: None,
+            since: self.now,
         };
-        let group = self.topology.groups.get(options.group.index());
-        let ttl = group
-            .and_then(|group| group.ttl)
-            .or(options.capacity_tokens.is_none().then_some(UNKNOWN_TTL));
-        let matching = group.map(|group| group.matching).unwrap_or_default();
+        let terms = self.place_options(options.group, options.capacity_tokens);
         let prefix = &mut self.prefix;
-        let id = self.topology.add_worker(worker, |id| {
-            let place = PlaceOptions {
-                capacity_tokens: options.capacity_tokens,
-                ttl,
-                matching,
-                ..PlaceOptions::default()
-            };
-            prefix.add_place(id, 0, Tier::Device, place)
-        })?;
+        let add_place = |id| prefix.add_place(id, 0, Tier::Device, terms);
+        let id = self.topology.add_worker(worker, add_place)?;
         self.load.add_worker(id);
         self.fleet_changed(options.group, settled);
         Ok(id)
@@ -91,10 +82,28 @@ impl Scheduler {
         if health == Health::Removed {
             self.paths.leave_all(&mut self.prefix, place);
             self.prefix.remove_place(place);
+            self.drop_feed(id);
             self.load.remove_worker(id);
         }
         self.fleet_changed(group, settled);
         Ok(())
+    }
+
+    /// What a worker of that group and capacity is believed to keep of what the router sends there.
+    pub(super) fn place_options(
+        &self,
+        group: GroupId,
+        capacity_tokens: Option<u64>,
+    ) -> PlaceOptions {
+        let group = self.topology.groups.get(group.index());
+        PlaceOptions {
+            capacity_tokens,
+            ttl: group
+                .and_then(|group| group.ttl)
+                .or(capacity_tokens.is_none().then_some(UNKNOWN_TTL)),
+            matching: group.map(|group| group.matching).unwrap_or_default(),
+            ..PlaceOptions::default()
+        }
     }
 
     /// Tells admission which workers of the group are up, and fails the holds that nobody is left

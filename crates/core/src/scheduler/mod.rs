@@ -9,6 +9,8 @@
 //! way scans sessions, turns or the blocks of a worker.
 mod choosing;
 mod config;
+mod events;
+mod feed;
 mod fleet;
 mod hashing;
 mod paths;
@@ -28,6 +30,8 @@ mod turn;
 use std::collections::VecDeque;
 
 pub use config::{AdmissionConfig, Config, GroupOptions, Limits, UNKNOWN_TTL, WorkerOptions};
+pub use events::FeedOptions;
+pub use feed::MAX_RANKS;
 pub use paths::Sharing;
 pub use recall::Recalled;
 use record::derived_hash;
@@ -78,6 +82,7 @@ pub struct Scheduler {
     counters: Counters,
     /// What engines should be told since the present call began.
     hints: Vec<Hint>,
+    stray_events: u64,
     /// Snapshots begun or read; the last one begun is the only one that can go on.
     snapshots: u64,
 }
@@ -170,6 +175,7 @@ impl Scheduler {
             scratch: Scratch::default(),
             counters: Counters::default(),
             hints: Vec::new(),
+            stray_events: 0,
             snapshots: 0,
             config,
         })
@@ -310,6 +316,7 @@ impl Scheduler {
             owners_forgotten: self.owners.forgotten(),
             receipts: self.receipts.len(),
             counters: self.counters,
+            stray_events: self.stray_events,
         }
     }
 
@@ -362,6 +369,8 @@ pub struct Status {
     pub receipts: usize,
     /// What has happened so far.
     pub counters: Counters,
+    /// Events of a worker or rank that is not told of by events (any more).
+    pub stray_events: u64,
 }
 
 #[cfg(test)]

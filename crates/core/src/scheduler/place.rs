@@ -8,10 +8,10 @@
 use crate::admission::Admission;
 use crate::block::Chain;
 use crate::error::{Error, Result};
-use crate::id::{GroupId, Micros, ReservationId, WorkerId};
+use crate::id::{GroupId, Micros, PlaceId, ReservationId, WorkerId};
 use crate::load::LoadLedger;
 use crate::prefix::{self, PrefixIndex};
-use crate::receipt::{Ring, Trust};
+use crate::receipt::{Candidate, Evidence, Ring, Trust};
 use crate::score::TieBreaker;
 use crate::score::softmax::{self, Temperature};
 use crate::session::SessionRegistry;
@@ -19,9 +19,9 @@ use crate::session::SessionRegistry;
 use super::Scheduler;
 use super::config::Config;
 use super::paths::{Paths, Sent};
-use super::reservation::{Reservation, State};
-use super::scoring::{Account, Scorer, Scratch, Wanted};
-use super::topology::Topology;
+use super::reservation::{Believed, Reservation, State};
+use super::scoring::{Account, Form, Scorer, Scratch, Wanted};
+use super::topology::{Topology, Worker};
 use super::turn::Placement;
 
 /// What admission says of the worker when it lets a turn go.
@@ -123,7 +123,7 @@ impl Placer<'_> {
     /// Scores the workers that may take the turn; the rows are in the scratch.
     pub(super) fn score_for(&mut self, turn: &Reservation, account: Option<Account>) {
         let route = &turn.route;
-        let wanted = Wanted::of(route.pin, &route.excluded).accounted(account);
+        let wanted = Wanted::of(route.pin, &route.excluded, turn.form).accounted(account);
         self.score(route.group, &turn.chain, &wanted);
     }
 
@@ -194,11 +194,24 @@ impl Placer<'_> {
     ) -> Placement {
         let row = self.scratch.rows[picked.index];
         let worker = row.worker;
-        let cached = row.overlap_tokens;
+        let cached = row.cached_tokens();
+        let mut evidence = Evidence::default();
+        let mut rank = None;
         if let Ok(known) = self.topology.worker(worker) {
             let place = known.place;
-            self.prefix.coverage(place, &turn.chain, &mut turn.coverage);
-            self.prefix.predict(self.now, place, &turn.chain);
+            let told = told_place(known, turn.form, row.rank);
+            let believed = told.filter(|_| row.rank.is_some()).unwrap_or(place);
+            evidence = known.evidence();
+            rank = known.feed.as_ref().and_then(|f| f.choice(row.rank));
+            turn.believed = Some(Believed {
+                place: believed,
+                tokens: cached,
+            });
+            self.prefix
+                .coverage(believed, &turn.chain, &mut turn.coverage);
+            for place in told.into_iter().chain([place]) {
+                self.prefix.predict(self.now, place, &turn.chain);
+            }
             // A session may end while its turn is held or moves on: nobody would take its path back.
             let lives = self.sessions.get(turn.session).is_some();
             if let Some(program) = turn.program.filter(|_| lives) {
@@ -211,8 +224,8 @@ impl Placer<'_> {
                 self.paths.follow(self.prefix, whose, place, sent);
             }
         }
-        let trust = trust(&turn.coverage);
-        let receipt = self.write_receipt(id, turn, picked, trust);
+        let trust = trust(&turn.coverage, &row, evidence.trust);
+        let receipt = self.write_receipt(id, turn, picked, (trust, evidence));
         let uncached = turn.chain.tokens().saturating_sub(cached);
         self.load.begin(id, worker, &turn.chain, uncached);
         if turn.program.is_some() {
@@ -222,6 +235,7 @@ impl Placer<'_> {
         Placement {
             target: turn.route.target,
             worker,
+            rank,
             predicted_cached_tokens: cached,
             trust,
             receipt,
@@ -229,11 +243,21 @@ impl Placer<'_> {
     }
 }
 
-/// How good the evidence behind the deepest covered block is.
-fn trust(coverage: &prefix::Coverage) -> Trust {
-    match coverage.trust() {
-        Some(prefix::Trust::Exact) => Trust::Exact,
-        Some(prefix::Trust::Predicted) => Trust::Predicted,
-        None => Trust::None,
+/// The place that the engine will tell of when it has taken in the turn, if it is known.
+fn told_place(worker: &Worker, form: Form, rank: Option<u32>) -> Option<PlaceId> {
+    let feed = worker.feed.as_ref().filter(|_| form == Form::Tokens)?;
+    feed.destination(rank)
+}
+
+/// How good the evidence behind the deepest block counted is, of a worker known so well as a whole.
+fn trust(coverage: &prefix::Coverage, row: &Candidate, whole: Trust) -> Trust {
+    if row.cached_tokens() == 0 {
+        return Trust::None;
+    }
+    match (coverage.trust(), row.rank) {
+        _ if whole == Trust::Degraded => Trust::Degraded,
+        (Some(prefix::Trust::Predicted), _) => Trust::Predicted,
+        (Some(prefix::Trust::Exact), _) | (None, Some(_)) => Trust::Exact,
+        (None, None) => Trust::None,
     }
 }

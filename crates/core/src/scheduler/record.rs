@@ -1,7 +1,9 @@
 //! What a decision leaves behind: its receipt, and what its report teaches about the prediction.
 
 use crate::id::{Micros, ReservationId, WorkerId};
-use crate::receipt::{AdmissionNote, Candidate, MAX_CANDIDATES, PromptNote, Reported, Trust};
+use crate::receipt::{
+    AdmissionNote, Candidate, Evidence, MAX_CANDIDATES, PromptNote, Reported, Trust,
+};
 use crate::session::SessionName;
 
 use super::place::{Picked, PickedBy, Placer};
@@ -15,7 +17,7 @@ impl Placer<'_> {
         id: ReservationId,
         turn: &Reservation,
         picked: &Picked,
-        trust: Trust,
+        (trust, evidence): (Trust, Evidence),
     ) -> u64 {
         let Scratch { rows, costs, .. } = &mut *self.scratch;
         let unit = self.topology.groups[turn.route.group.index()].block_tokens;
@@ -42,6 +44,7 @@ impl Placer<'_> {
             blocks: u32::try_from(turn.chain.len()).unwrap_or(u32::MAX),
             unit_tokens: unit.get(),
             trust,
+            evidence,
             volatile: turn.volatile,
             draw: picked.draw,
             temperature: self.config.temperature,
@@ -50,13 +53,8 @@ impl Placer<'_> {
     }
 
     /// Holds the engine's count of cached tokens against what was predicted.
-    pub(super) fn correct_prediction(
-        &mut self,
-        turn: &Reservation,
-        worker: WorkerId,
-        reported: &Reported,
-    ) {
-        let Ok(known) = self.topology.worker(worker) else {
+    pub(super) fn correct_prediction(&mut self, turn: &Reservation, reported: &Reported) {
+        let Some(believed) = turn.believed else {
             return;
         };
         let Some(cached) = in_estimated_tokens(turn, reported) else {
@@ -66,7 +64,7 @@ impl Placer<'_> {
             return;
         }
         self.prefix
-            .correct(known.place, &turn.chain, cached, &turn.coverage);
+            .correct(believed.place, &turn.chain, cached, &turn.coverage);
     }
 }
 

@@ -7,12 +7,13 @@ use hashbrown::HashMap;
 use crate::admission::Refusal;
 use crate::block::{Chain, Memo};
 use crate::continuity::{LockNote, ModelNote};
-use crate::id::{GroupId, Micros, ProgramId, ReservationId, TargetId, WorkerId};
+use crate::id::{GroupId, Micros, PlaceId, ProgramId, ReservationId, TargetId, WorkerId};
 use crate::prefix::Coverage;
 use crate::receipt::Volatile;
 use crate::session::SessionId;
 
 use super::recall::Body;
+use super::scoring::Form;
 use super::turn::TurnKind;
 
 /// What a turn does at the moment.
@@ -38,6 +39,14 @@ pub(super) struct Route {
     pub(super) lock: LockNote,
 }
 
+/// What a decision counted on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Believed {
+    pub(super) place: PlaceId,
+    /// In all tiers.
+    pub(super) tokens: u32,
+}
+
 /// One turn between its submit and its end.
 #[derive(Debug)]
 pub(super) struct Reservation {
@@ -54,6 +63,9 @@ pub(super) struct Reservation {
     pub(super) body: Option<Arc<Body>>,
     /// What was believed of the worker's cache before the turn went there.
     pub(super) coverage: Coverage,
+    /// Where that was, and how much of the prompt was counted there.
+    pub(super) believed: Option<Believed>,
+    pub(super) form: Form,
     /// Bytes of canonical text, for the token rate; 0 when the caller brought tokens.
     pub(super) text_bytes: u32,
     pub(super) volatile: Option<Volatile>,

@@ -11,7 +11,8 @@ use crate::prefix::{Overlap, PrefixIndex};
 use crate::receipt::{Candidate, Receipt, Volatile};
 use crate::score::kv::{KvConfig, KvCost, KvLoad, KvRow, KvTurn, Prefill, Role};
 
-use super::topology::Topology;
+use super::feed::{Credit, Source};
+use super::topology::{Topology, Worker};
 use super::turn::{Prompt, Segment, SegmentKind, Turn};
 
 /// Lists that a decision fills and the next one fills again.
@@ -74,8 +75,20 @@ pub(super) struct Wanted<'a> {
     pin: Option<WorkerId>,
     /// Not these.
     excluded: &'a [WorkerId],
+    /// What the prompt came as.
+    form: Form,
     /// What is known better than by the index.
     account: Option<Account>,
+}
+
+/// What a prompt came as: engines' events speak of tokens only.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Form {
+    /// Tokens, or hashes of them.
+    #[default]
+    Tokens,
+    /// Text.
+    Text,
 }
 
 /// What admission's own account says of the prompt in the workers' caches.
@@ -102,10 +115,11 @@ impl Account {
 
 impl<'a> Wanted<'a> {
     /// Only `pin`, or any but `excluded`.
-    pub(super) fn of(pin: Option<WorkerId>, excluded: &'a [WorkerId]) -> Self {
+    pub(super) fn of(pin: Option<WorkerId>, excluded: &'a [WorkerId], form: Form) -> Self {
         Self {
             pin,
             excluded,
+            form,
             account: None,
         }
     }
@@ -116,8 +130,8 @@ impl<'a> Wanted<'a> {
     }
 
     /// Only `pin`, or any.
-    pub(super) fn pinned(pin: Option<WorkerId>) -> Self {
-        Self::of(pin, &[])
+    pub(super) fn pinned(pin: Option<WorkerId>, form: Form) -> Self {
+        Self::of(pin, &[], form)
     }
 
     fn admits(&self, worker: WorkerId) -> bool {
@@ -150,12 +164,15 @@ impl Scorer<'_> {
                 continue;
             }
             let load = self.load.load(id).unwrap_or_default();
-            let predicted = self.prefix.credit(worker.place, chain, &scratch.overlap);
-            let account = wanted.account;
+            let credit = self.credit(worker, chain, wanted.form, &scratch.overlap);
+            let account = wanted.account.filter(|_| !worker.is_told_of(wanted.form));
             scratch.rows.push(Candidate {
                 worker: id,
                 cost: 0.0,
-                overlap_tokens: account.map_or(predicted, |a| a.correct(id, predicted)),
+                overlap_tokens: account.map_or(credit.device, |a| a.correct(id, credit.device)),
+                host_tokens: credit.host,
+                disk_tokens: credit.disk,
+                rank: credit.rank,
                 prefill_tokens: load.prefill_tokens,
                 active_tokens: load.block_tokens,
                 additional_tokens: additional(chain, scratch.shared.tokens_at(id)),
@@ -166,6 +183,51 @@ impl Scorer<'_> {
         let cost = kv_cost(self.config, chain.tokens(), unit, &scratch.rows);
         for row in &mut scratch.rows {
             row.cost = cost.of(&kv_row(row, unit), 0.0);
+        }
+    }
+
+    /// What the decision may count at the worker. O(1) without a feed, else O(ranks × runs on the way).
+    fn credit(&self, worker: &Worker, chain: &Chain, form: Form, overlap: &Overlap) -> Credit {
+        let own = || Credit {
+            device: self.prefix.credit(worker.place, chain, overlap),
+            ..Credit::default()
+        };
+        let Some(feed) = &worker.feed else {
+            return own();
+        };
+        if feed.is_suspended() {
+            return Credit::default();
+        }
+        match (form, feed.source()) {
+            (_, Source::Nobody) => Credit::default(),
+            (Form::Text, _) | (Form::Tokens, Source::Router) => own(),
+            (Form::Tokens, Source::Engine) => feed.credit(self.prefix, chain, overlap),
+            (Form::Tokens, Source::Either) => {
+                let (told, own) = (feed.credit(self.prefix, chain, overlap), own());
+                match told.tokens() >= own.tokens() {
+                    true => told,
+                    false => own,
+                }
+            }
+        }
+    }
+}
+
+impl Worker {
+    /// Whether of such a prompt what its engine tells counts, or nothing at all.
+    fn is_told_of(&self, form: Form) -> bool {
+        self.feed.as_ref().is_some_and(|feed| {
+            feed.is_suspended() || (form == Form::Tokens && feed.source() != Source::Router)
+        })
+    }
+}
+
+impl Form {
+    /// What this prompt came as.
+    pub(super) fn of(prompt: &Prompt<'_>) -> Self {
+        match prompt {
+            Prompt::Text { .. } | Prompt::Recalled { .. } => Self::Text,
+            Prompt::Tokens(_) | Prompt::Hashes { .. } => Self::Tokens,
         }
     }
 }
@@ -199,6 +261,8 @@ fn kv_row(row: &Candidate, unit: NonZeroU32) -> KvRow {
     let blocks = |tokens: f64| tokens / f64::from(unit.get());
     KvRow {
         device: blocks(f64::from(row.overlap_tokens)),
+        host: blocks(f64::from(row.host_tokens)),
+        disk: blocks(f64::from(row.disk_tokens)),
         load: Some(KvLoad {
             prefill_tokens: row.prefill_tokens as f64,
             decode_blocks: blocks(row.active_tokens as f64),

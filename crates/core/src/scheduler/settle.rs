@@ -316,7 +316,8 @@ impl Scheduler {
             .worker(worker)
             .is_ok_and(|worker| worker.health != Health::Removed);
         if is_known {
-            self.placer().correct_prediction(turn, worker, &reported);
+            self.placer().correct_prediction(turn, &reported);
+            self.compare_with_events(turn, worker, &reported);
         }
     }
 

@@ -18,7 +18,7 @@ use super::hashing::{Hashing, segments_too_long};
 use super::place::Seat;
 use super::recall::{Body, Recalled};
 use super::reservation::{Reservation, Route, State};
-use super::scoring::{Account, Scratch, Wanted, first_volatile};
+use super::scoring::{Account, Form, Scratch, Wanted, first_volatile};
 use super::turn::{Behind, Prompt, Segment, Settled, Submitted, Turn, TurnKind, Verdict};
 
 impl Scheduler {
@@ -62,8 +62,8 @@ impl Scheduler {
             let known = self.known_session(turn, &chain);
             let choice = self.destination(turn, known, &chain)?.choice;
             let group = self.topology.target(choice.target)?.group;
-            self.placer()
-                .score(group, &chain, &Wanted::pinned(choice.pin));
+            let wanted = Wanted::pinned(choice.pin, Form::of(&turn.prompt));
+            self.placer().score(group, &chain, &wanted);
             let mut rows = self.scratch.candidates().to_vec();
             rows.sort_by(|a, b| a.cost.total_cmp(&b.cost).then(a.worker.cmp(&b.worker)));
             Ok((choice.target, rows))
@@ -236,6 +236,8 @@ impl Scheduler {
             body: None,
             model: None,
             coverage: self.reservations.spare_coverage(),
+            believed: None,
+            form: Form::of(&turn.prompt),
             text_bytes: 0,
             volatile: None,
             since: self.now,

@@ -728,5 +728,4 @@ fn an_unnamed_session_ends_by_the_name_that_it_was_given() {
     assert_eq!(end(&mut bench, "", &name), 0);
 }
 
-mod lease;
 mod paths;

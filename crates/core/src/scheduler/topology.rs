@@ -10,6 +10,7 @@ use crate::id::{GroupId, Micros, PlaceId, TargetId, WorkerId};
 use crate::prefix::Matching;
 
 use super::config::GroupOptions;
+use super::feed::Feed;
 
 /// Whether a worker takes turns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,7 +37,12 @@ pub struct Worker {
     pub health: Health,
     /// Tokens that its cache holds.
     pub capacity_tokens: Option<u64>,
+    /// What the router's own decisions leave there.
     pub(super) place: PlaceId,
+    /// What its engine tells.
+    pub(super) feed: Option<Box<Feed>>,
+    /// When it was registered.
+    pub(super) since: Micros,
 }
 
 /// A model as served by a group.
@@ -100,6 +106,11 @@ impl Topology {
         self.workers
             .get(id.index())
             .ok_or_else(|| Error::unknown_id(format!("no worker has number {}", id.0)))
+    }
+
+    /// The worker, if it was ever registered.
+    pub(super) fn worker_mut(&mut self, id: WorkerId) -> Option<&mut Worker> {
+        self.workers.get_mut(id.index())
     }
 
     /// The target.

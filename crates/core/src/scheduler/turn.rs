@@ -174,6 +174,8 @@ pub struct Placement {
     pub target: TargetId,
     /// The worker.
     pub worker: WorkerId,
+    /// The data-parallel rank to ask for, where the worker has several and one has the prompt.
+    pub rank: Option<u32>,
     /// Tokens of the prompt that the worker's cache should hold.
     pub predicted_cached_tokens: u32,
     /// Evidence behind that.

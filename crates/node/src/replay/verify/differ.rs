@@ -108,6 +108,11 @@ fn parse(receipt: &Value) -> Receipt {
         worker: WorkerId(index),
         cost: row["cost"].as_f64().unwrap_or(0.0),
         overlap_tokens: count(&row["overlapTokens"]),
+        host_tokens: count(&row["hostTokens"]),
+        disk_tokens: count(&row["diskTokens"]),
+        rank: row["rank"]
+            .as_u64()
+            .and_then(|rank| u32::try_from(rank).ok()),
         prefill_tokens: row["prefillTokens"].as_u64().unwrap_or(0),
         active_tokens: row["activeTokens"].as_u64().unwrap_or(0),
         additional_tokens: count(&row["additionalTokens"]),

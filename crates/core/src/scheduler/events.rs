@@ -1,0 +1,237 @@
+//! How do engines' events reach the index, and what is a worker's cache known by?
+//!
+//! The door for whoever carries events ([`crate::event`]): of a worker, a rank, a tier. Whatever may make
+//! the index promise too much (a gap, a clear, a restart, a removal) takes effect in the call that tells
+//! of it, so that no later decision counts on it. An event costs O(its blocks), and carriers keep these
+//! bounded; a clear costs O(runs of the worker).
+use std::num::NonZeroU32;
+
+use crate::error::{Error, Result};
+use crate::event::{CacheEvent, Doubt, FeedNotice};
+use crate::id::{Micros, PlaceId, WorkerId};
+use crate::prefix::{PlaceOptions, Tier};
+use crate::receipt::{Evidence, Reported, Trust};
+
+use super::feed::{ANY_RANK, Feed, MAX_RANKS, Source};
+use super::reservation::Reservation;
+use super::topology::Health;
+use super::{Scheduler, Worker};
+
+/// How long a prompt that was sent counts as cached before the engine has said so: longer than prompts
+/// take to be computed, short enough that one that never was does no harm.
+const CONFIRMATION: Micros = Micros::from_secs(30);
+
+/// What is known beforehand of a worker's events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FeedOptions {
+    /// Its data-parallel ranks, at most [`MAX_RANKS`].
+    pub ranks: NonZeroU32,
+}
+
+impl Scheduler {
+    /// The worker will be told of by events. To be called before its first turn: what the router
+    /// itself had predicted of it is forgotten.
+    ///
+    /// # Errors
+    /// `UNKNOWN_ID`; `DUPLICATE_ID` when it has a feed; `INVALID_ARGUMENT` for too many ranks.
+    pub fn add_feed(&mut self, now: Micros, id: WorkerId, options: FeedOptions) -> Result<()> {
+        self.set_time(now);
+        let worker = self.topology.worker(id)?;
+        if worker.health == Health::Removed {
+            return Err(Error::unknown_id("the worker has been removed"));
+        }
+        if worker.feed.is_some() {
+            return Err(Error::duplicate_id("the worker has a feed already"));
+        }
+        if options.ranks.get() > MAX_RANKS {
+            let detail = format!("a worker has at most {MAX_RANKS} ranks");
+            return Err(Error::invalid_argument(detail));
+        }
+        let (group, place) = (worker.group, worker.place);
+        let terms = self.place_options(group, worker.capacity_tokens);
+        let block_tokens = self.topology.groups[group.index()].block_tokens.get();
+        let any = self.prefix.add_place(id, ANY_RANK, Tier::Device, terms)?;
+        self.paths.leave_all(&mut self.prefix, place);
+        self.prefix.remove_place(place);
+        let feed = Feed::new(self.now, options.ranks.get(), block_tokens);
+        if let Some(worker) = self.topology.worker_mut(id) {
+            worker.place = any;
+            worker.feed = Some(Box::new(feed));
+        }
+        Ok(())
+    }
+
+    /// The engine says that something has changed in its cache. Returns how many blocks that changed.
+    /// Of a worker or rank without a feed it is counted in [`super::Status::stray_events`].
+    pub fn apply_event(
+        &mut self,
+        now: Micros,
+        id: WorkerId,
+        rank: u32,
+        event: &CacheEvent<'_>,
+    ) -> usize {
+        self.set_time(now);
+        if self.feed_of(id, rank).is_none() {
+            self.stray_events += 1;
+            return 0;
+        }
+        match event {
+            CacheEvent::Stored { tier, blocks } => {
+                let now = self.now;
+                if let Some(feed) = self.feed_of(id, rank) {
+                    feed.stored(now, blocks.block_tokens);
+                }
+                let place = self.event_place(id, rank, *tier);
+                place.map_or(0, |place| self.prefix.store(place, blocks))
+            }
+            CacheEvent::Copied { tier, names } => {
+                let place = self.event_place(id, rank, *tier);
+                place.map_or(0, |place| self.prefix.store_known(place, names))
+            }
+            CacheEvent::Removed { tier, names } => {
+                let place = self.event_place(id, rank, *tier);
+                place.map_or(0, |place| self.prefix.remove(place, names))
+            }
+            CacheEvent::Cleared => {
+                let now = self.now;
+                self.void(id, rank);
+                if let Some(feed) = self.feed_of(id, rank) {
+                    feed.cleared(now, rank);
+                }
+                1
+            }
+        }
+    }
+
+    /// Whoever carries the worker's events says what may be missing from them.
+    pub fn feed_notice(&mut self, now: Micros, id: WorkerId, rank: u32, notice: FeedNotice) {
+        self.set_time(now);
+        let now = self.now;
+        let noticed = self.feed_of(id, rank).map(|f| f.notice(now, rank, notice));
+        if noticed == Some(true) {
+            self.void(id, rank);
+        }
+    }
+
+    /// The gateway has had the worker's cache emptied, and does not wait for the engine to say so.
+    ///
+    /// # Errors
+    /// `UNKNOWN_ID` when there is no such worker (any more).
+    pub fn reset_cache(&mut self, now: Micros, id: WorkerId) -> Result<()> {
+        self.set_time(now);
+        let worker = self.topology.worker(id)?;
+        if worker.health == Health::Removed {
+            return Err(Error::unknown_id("the worker has been removed"));
+        }
+        let ranks = worker.feed.as_ref().map_or(0, |feed| feed.ranks());
+        self.prefix.clear(worker.place);
+        for rank in 0..ranks {
+            self.feed_notice(now, id, rank, FeedNotice::Lost(Doubt::Reset));
+        }
+        Ok(())
+    }
+
+    /// How good what is known of the worker's cache is, and why it is no better.
+    #[must_use]
+    pub fn evidence(&self, id: WorkerId) -> Option<Evidence> {
+        self.topology.worker(id).ok().map(Worker::evidence)
+    }
+
+    /// Tokens that the engine says it has on its device, over all ranks; absent without a feed.
+    #[must_use]
+    pub fn engine_cached_tokens(&self, id: WorkerId) -> Option<u64> {
+        let feed = self.topology.worker(id).ok()?.feed.as_ref()?;
+        let places = (0..feed.ranks()).filter_map(|rank| feed.place(rank, Tier::Device));
+        Some(places.map(|place| self.prefix.tokens(place)).sum())
+    }
+
+    /// How many tokens the engine's blocks have, by its own word; absent before it has stored any.
+    #[must_use]
+    pub fn engine_block_tokens(&self, id: WorkerId) -> Option<u32> {
+        let feed = self.topology.worker(id).ok()?.feed.as_ref()?;
+        feed.engine_block_tokens()
+    }
+
+    /// Takes the places of a worker that has been removed off the index.
+    pub(super) fn drop_feed(&mut self, id: WorkerId) {
+        let feed = self.topology.worker_mut(id).and_then(|w| w.feed.take());
+        for place in feed.iter().flat_map(|feed| feed.places()) {
+            self.prefix.remove_place(place);
+        }
+    }
+
+    /// Holds the report of a turn's end against what the engine's events had said of its prompt.
+    pub(super) fn compare_with_events(
+        &mut self,
+        turn: &Reservation,
+        id: WorkerId,
+        reported: &Reported,
+    ) {
+        let now = self.now;
+        let (Some(believed), Some(cached)) = (turn.believed, reported.cached_tokens) else {
+            return;
+        };
+        let feed = self.topology.worker_mut(id).and_then(|w| w.feed.as_mut());
+        if let Some(feed) = feed.filter(|feed| feed.source() == Source::Engine)
+            && turn.text_bytes == 0
+        {
+            feed.compare(now, believed.tokens, cached);
+        }
+    }
+
+    /// Nothing is known of the rank's cache any more, nor of what the router had sent to the worker.
+    fn void(&mut self, id: WorkerId, rank: u32) {
+        let Ok(worker) = self.topology.worker(id) else {
+            return;
+        };
+        let feed = worker.feed.iter().flat_map(|feed| feed.places_of(rank));
+        for place in feed.chain([worker.place]) {
+            self.prefix.clear(place);
+        }
+    }
+
+    fn feed_of(&mut self, id: WorkerId, rank: u32) -> Option<&mut Feed> {
+        let feed = self.topology.worker_mut(id)?.feed.as_mut()?;
+        feed.has_rank(rank).then_some(feed)
+    }
+
+    /// The place of a rank's tier, made when its first event comes.
+    fn event_place(&mut self, id: WorkerId, rank: u32, tier: Tier) -> Option<PlaceId> {
+        let worker = self.topology.worker(id).ok()?;
+        let known = worker.feed.as_ref()?.place(rank, tier);
+        if known.is_some() {
+            return known;
+        }
+        let options = PlaceOptions {
+            capacity_tokens: None,
+            ttl: Some(CONFIRMATION),
+            block_tokens: Some(
+                self.topology.groups[worker.group.index()]
+                    .block_tokens
+                    .get(),
+            ),
+            ..PlaceOptions::default()
+        };
+        let made = self.prefix.add_place(id, rank, tier, options).ok();
+        if made.is_none() {
+            self.stray_events += 1;
+        }
+        let place = made?;
+        self.feed_of(id, rank)?.set_place(rank, tier, place);
+        Some(place)
+    }
+}
+
+impl Worker {
+    /// How good what is known of its cache is.
+    pub(super) fn evidence(&self) -> Evidence {
+        match &self.feed {
+            Some(feed) => feed.evidence(),
+            None => Evidence {
+                trust: Trust::Predicted,
+                doubt: None,
+                since: self.since,
+            },
+        }
+    }
+}

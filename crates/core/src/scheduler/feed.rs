@@ -1,0 +1,315 @@
+//! What is a worker's event stream worth?
+//!
+//! A worker with a feed has a place for each rank and tier that its events fill, beside the one that the
+//! router's own decisions fill: a decision does not know the rank that the engine will choose, and text
+//! and tokens of one prompt are different blocks. Which of both a decision counts follows from how whole
+//! the stream is; a stream under suspicion earns nothing at all. Knows no socket; whoever carries events
+//! says what may be missing ([`FeedNotice`]).
+use crate::block::Chain;
+use crate::event::{Doubt, FeedNotice};
+use crate::id::{Micros, PlaceId};
+use crate::prefix::{Overlap, PrefixIndex, Tier};
+use crate::receipt::{Evidence, Trust};
+
+/// The most ranks of one worker.
+pub const MAX_RANKS: u32 = 64;
+/// The rank of the place that the router's own decisions fill.
+pub(super) const ANY_RANK: u32 = u32::MAX;
+/// Reports in a row that contradict the events before these are no longer believed.
+const CONTRADICTIONS: u8 = 4;
+/// Blocks of another size in a row, and none of the right one before, mean a wrong setting.
+const WRONG_SIZES: u8 = 4;
+
+const TIERS: [Tier; 4] = [Tier::Device, Tier::Host, Tier::Disk, Tier::External];
+
+/// What events tell of one worker.
+#[derive(Clone, Debug)]
+pub(super) struct Feed {
+    block_tokens: u32,
+    ranks: Vec<Rank>,
+    /// Why the events are not believed though the stream is whole, and since when.
+    mistrust: Option<(Doubt, Micros)>,
+    contradictions: u8,
+    wrong_sizes: u8,
+    /// The size of the engine's blocks, as its last store had it.
+    engine_block_tokens: Option<u32>,
+}
+
+#[derive(Clone, Debug)]
+struct Rank {
+    places: [Option<PlaceId>; TIERS.len()],
+    stream: Stream,
+    suspended: Option<Doubt>,
+    since: Micros,
+}
+
+/// How much of what happened a stream has told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stream {
+    Silent,
+    Whole,
+    Partial(Doubt),
+}
+
+/// Whose word counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Source {
+    /// Nobody's.
+    Nobody,
+    /// The router's own.
+    Router,
+    /// The engine's.
+    Engine,
+    /// Whichever has more: the engine's is true and not all.
+    Either,
+}
+
+/// What a decision may count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Credit {
+    /// Tokens on the device, from the root.
+    pub(super) device: u32,
+    /// Further ones in host memory.
+    pub(super) host: u32,
+    /// Further ones on disk or on another machine.
+    pub(super) disk: u32,
+    /// The rank that has them, where the engine's word counts.
+    pub(super) rank: Option<u32>,
+}
+
+impl Credit {
+    /// All tiers together.
+    pub(super) fn tokens(&self) -> u32 {
+        self.device + self.host + self.disk
+    }
+}
+
+impl Feed {
+    /// A feed that has told nothing yet, of a worker whose group has blocks of that size.
+    pub(super) fn new(now: Micros, ranks: u32, block_tokens: u32) -> Self {
+        let rank = Rank {
+            places: [None; TIERS.len()],
+            stream: Stream::Silent,
+            suspended: None,
+            since: now,
+        };
+        Self {
+            block_tokens,
+            ranks: vec![rank; ranks as usize],
+            mistrust: None,
+            contradictions: 0,
+            wrong_sizes: 0,
+            engine_block_tokens: None,
+        }
+    }
+
+    /// The worker's trust: that of its worst rank.
+    pub(super) fn evidence(&self) -> Evidence {
+        if let Some((doubt, since)) = self.mistrust {
+            return Evidence {
+                trust: Trust::Predicted,
+                doubt: Some(doubt),
+                since,
+            };
+        }
+        let ranks = self.ranks.iter().map(Rank::evidence);
+        let worst = ranks.min_by_key(|evidence| match evidence.trust {
+            Trust::None => 0,
+            Trust::Predicted => 1,
+            Trust::Degraded => 2,
+            Trust::Exact => 3,
+        });
+        worst.unwrap_or_default()
+    }
+
+    /// Whose word counts of a prompt of tokens.
+    pub(super) fn source(&self) -> Source {
+        match self.evidence().trust {
+            Trust::None => Source::Nobody,
+            Trust::Predicted => Source::Router,
+            Trust::Degraded => Source::Either,
+            Trust::Exact => Source::Engine,
+        }
+    }
+
+    /// Whether nothing of the worker counts at the moment, by whomever it was told.
+    pub(super) fn is_suspended(&self) -> bool {
+        self.ranks.iter().any(|rank| rank.suspended.is_some())
+    }
+
+    /// The size of the engine's blocks; unknown before its first store.
+    pub(super) fn engine_block_tokens(&self) -> Option<u32> {
+        self.engine_block_tokens
+    }
+
+    pub(super) fn ranks(&self) -> u32 {
+        self.ranks.len() as u32
+    }
+
+    pub(super) fn has_rank(&self, rank: u32) -> bool {
+        rank < self.ranks()
+    }
+
+    pub(super) fn place(&self, rank: u32, tier: Tier) -> Option<PlaceId> {
+        self.ranks.get(rank as usize)?.places[slot_of(tier)]
+    }
+
+    pub(super) fn set_place(&mut self, rank: u32, tier: Tier, place: PlaceId) {
+        if let Some(rank) = self.ranks.get_mut(rank as usize) {
+            rank.places[slot_of(tier)] = Some(place);
+        }
+    }
+
+    /// The places of one rank.
+    pub(super) fn places_of(&self, rank: u32) -> impl Iterator<Item = PlaceId> {
+        let rank = self.ranks.get(rank as usize);
+        rank.into_iter().flat_map(|r| r.places).flatten()
+    }
+
+    /// The places of all ranks.
+    pub(super) fn places(&self) -> impl Iterator<Item = PlaceId> {
+        self.ranks.iter().flat_map(|rank| rank.places).flatten()
+    }
+
+    /// Where a prompt that goes to the worker will be, if the rank is known.
+    pub(super) fn destination(&self, rank: Option<u32>) -> Option<PlaceId> {
+        let only = (self.ranks.len() == 1).then_some(0);
+        self.place(rank.or(only)?, Tier::Device)
+    }
+
+    /// The rank to ask for, where there is a choice.
+    pub(super) fn choice(&self, rank: Option<u32>) -> Option<u32> {
+        rank.filter(|_| self.ranks.len() > 1)
+    }
+
+    /// Takes note of what is said of a rank's stream. Returns whether what was known of it is void.
+    pub(super) fn notice(&mut self, now: Micros, rank: u32, notice: FeedNotice) -> bool {
+        let Some(rank) = self.ranks.get_mut(rank as usize) else {
+            return false;
+        };
+        let before = (rank.stream, rank.suspended);
+        match notice {
+            FeedNotice::Begun => (rank.stream, rank.suspended) = (Stream::Whole, None),
+            FeedNotice::Suspended(doubt) => rank.suspended = rank.suspended.or(Some(doubt)),
+            FeedNotice::Resumed => rank.suspended = None,
+            FeedNotice::Lost(doubt) => {
+                (rank.stream, rank.suspended) = (Stream::Partial(doubt), None);
+            }
+        }
+        if (rank.stream, rank.suspended) != before {
+            rank.since = now;
+        }
+        let is_void = matches!(notice, FeedNotice::Begun | FeedNotice::Lost(_));
+        if is_void {
+            self.believe_again();
+        }
+        is_void
+    }
+
+    /// The engine has told that it is empty: what it tells from now on is all there is.
+    pub(super) fn cleared(&mut self, now: Micros, rank: u32) {
+        if let Some(rank) = self.ranks.get_mut(rank as usize)
+            && rank.stream != Stream::Whole
+        {
+            rank.stream = Stream::Whole;
+            rank.since = now;
+        }
+        self.believe_again();
+    }
+
+    /// Takes note of the size of the blocks that the engine stores.
+    pub(super) fn stored(&mut self, now: Micros, block_tokens: u32) {
+        self.engine_block_tokens = Some(block_tokens);
+        if block_tokens == self.block_tokens {
+            self.wrong_sizes = 0;
+            if matches!(self.mistrust, Some((Doubt::BlockSize, _))) {
+                self.mistrust = None;
+            }
+            return;
+        }
+        self.wrong_sizes = self.wrong_sizes.saturating_add(1);
+        if self.wrong_sizes == WRONG_SIZES && self.mistrust.is_none() {
+            self.mistrust = Some((Doubt::BlockSize, now));
+        }
+    }
+
+    /// Holds what the engine reports of one turn against what its events had said.
+    pub(super) fn compare(&mut self, now: Micros, predicted: u32, reported: u32) {
+        let blocks = |tokens: u32| tokens / self.block_tokens;
+        let (predicted, reported) = (blocks(predicted), blocks(reported));
+        let is_contradiction =
+            (predicted == 0 && reported >= 2) || (predicted >= 4 && reported == 0);
+        if predicted == 0 && reported < 2 {
+            return;
+        }
+        self.contradictions = match is_contradiction {
+            true => self.contradictions.saturating_add(1),
+            false => 0,
+        };
+        if self.contradictions >= CONTRADICTIONS && self.mistrust.is_none() {
+            self.mistrust = Some((Doubt::Tokens, now));
+        }
+    }
+
+    /// What the engine says it has of `chain`: at the rank with the most, the first of those. Each tier
+    /// goes on where the nearer one stopped. An engine computes the last token of a prompt whatever it
+    /// has, so a block that ends there earns nothing.
+    pub(super) fn credit(&self, prefix: &PrefixIndex, chain: &Chain, overlap: &Overlap) -> Credit {
+        let most = chain.tokens().saturating_sub(1) / self.block_tokens;
+        let mut best = Credit::default();
+        for (number, rank) in (0..).zip(&self.ranks) {
+            let [device, host, disk, external] = rank.places;
+            let near = device.map_or(0, |place| overlap.blocks_at(place)).min(most);
+            let reach = |place: Option<PlaceId>, from: u32| {
+                place
+                    .map_or(from, |place| prefix.reach(place, chain, from))
+                    .min(most)
+            };
+            let host = reach(host, near);
+            let far = reach(external, reach(disk, host));
+            let tokens = |blocks: u32| chain.tokens_of(blocks as usize);
+            let credit = Credit {
+                device: tokens(near),
+                host: tokens(host) - tokens(near),
+                disk: tokens(far) - tokens(host),
+                rank: Some(number),
+            };
+            if credit.tokens() > best.tokens() {
+                best = credit;
+            }
+        }
+        best
+    }
+
+    fn believe_again(&mut self) {
+        self.contradictions = 0;
+        if matches!(self.mistrust, Some((Doubt::Tokens, _))) {
+            self.mistrust = None;
+        }
+    }
+}
+
+impl Rank {
+    fn evidence(&self) -> Evidence {
+        let (trust, doubt) = match (self.suspended, self.stream) {
+            (Some(doubt), _) => (Trust::None, Some(doubt)),
+            (None, Stream::Silent) => (Trust::Predicted, Some(Doubt::Silent)),
+            (None, Stream::Partial(doubt)) => (Trust::Degraded, Some(doubt)),
+            (None, Stream::Whole) => (Trust::Exact, None),
+        };
+        Evidence {
+            trust,
+            doubt,
+            since: self.since,
+        }
+    }
+}
+
+fn slot_of(tier: Tier) -> usize {
+    match tier {
+        Tier::Device => 0,
+        Tier::Host => 1,
+        Tier::Disk => 2,
+        Tier::External => 3,
+    }
+}

@@ -1,0 +1,567 @@
+//! What engines tell, and what decisions make of it, through the scheduler's own door.
+use std::num::NonZeroU32;
+
+use warmpath_core::block::TokenBlocks;
+use warmpath_core::event::{CacheEvent, Doubt, FeedNotice};
+use warmpath_core::prefix::{StoredBlock, StoredBlocks, Tier};
+use warmpath_core::receipt::{Evidence, Reported, Trust};
+use warmpath_core::scheduler::{
+    Completion, Config, FeedOptions, GroupOptions, Health, Ids, Placement, Prompt, Scheduler,
+    Segment, Settled, Turn, TurnKind, Verdict, WorkerOptions, recompute,
+};
+use warmpath_core::{Micros, ReservationId, TargetId, WorkerId};
+
+const A: WorkerId = WorkerId(0);
+const B: WorkerId = WorkerId(1);
+const SIZE: NonZeroU32 = NonZeroU32::new(4).unwrap();
+
+/// Two workers with a feed each, and a clock that only goes on when asked.
+struct World {
+    scheduler: Scheduler,
+    settled: Vec<Settled>,
+    now: Micros,
+}
+
+impl World {
+    fn new(ranks: u32) -> Self {
+        let mut scheduler = Scheduler::new(Config::default()).unwrap();
+        let options = GroupOptions {
+            block_tokens: SIZE.get(),
+            ..GroupOptions::default()
+        };
+        let group = scheduler.add_group(Micros(0), options).unwrap();
+        scheduler.add_target("model", group).unwrap();
+        let mut settled = Vec::new();
+        for name in ["a", "b"] {
+            let worker = WorkerOptions {
+                name: name.to_owned(),
+                group,
+                capacity_tokens: Some(10_000),
+            };
+            let added = scheduler.add_worker(Micros(0), worker, &mut settled);
+            let ranks = NonZeroU32::new(ranks).unwrap();
+            let fed = scheduler.add_feed(Micros(0), added.unwrap(), FeedOptions { ranks });
+            fed.unwrap();
+        }
+        let now = Micros::from_secs(1);
+        Self {
+            scheduler,
+            settled,
+            now,
+        }
+    }
+
+    /// A world whose streams are whole from the beginning.
+    fn begun(ranks: u32) -> Self {
+        let mut world = Self::new(ranks);
+        for worker in [A, B] {
+            for rank in 0..ranks {
+                world.notice(worker, rank, FeedNotice::Begun);
+            }
+        }
+        world
+    }
+
+    fn notice(&mut self, worker: WorkerId, rank: u32, notice: FeedNotice) {
+        self.scheduler.feed_notice(self.now, worker, rank, notice);
+    }
+
+    fn tell(&mut self, worker: WorkerId, rank: u32, event: &CacheEvent<'_>) -> usize {
+        self.scheduler.apply_event(self.now, worker, rank, event)
+    }
+
+    /// The engine stores the blocks of `tokens` from block `from` on, and calls them by their place
+    /// in the prompt.
+    fn store(
+        &mut self,
+        worker: WorkerId,
+        rank: u32,
+        tier: Tier,
+        tokens: &[u32],
+        from: usize,
+    ) -> usize {
+        let locals = TokenBlocks::plain(SIZE, Default::default()).local_hashes(tokens);
+        let names = names(tokens);
+        let blocks = locals.iter().zip(&names).skip(from);
+        let blocks: Vec<_> = blocks
+            .map(|(&local, &name)| StoredBlock { name, local })
+            .collect();
+        let blocks = StoredBlocks {
+            parent: from.checked_sub(1).map(|above| names[above]),
+            block_tokens: SIZE.get(),
+            blocks: &blocks,
+        };
+        self.tell(worker, rank, &CacheEvent::Stored { tier, blocks })
+    }
+
+    fn remove(&mut self, worker: WorkerId, tier: Tier, names: &[u64]) -> usize {
+        self.tell(worker, 0, &CacheEvent::Removed { tier, names })
+    }
+
+    /// Cached tokens of the prompt at worker A and at worker B, as a decision would count them.
+    fn cached(&mut self, prompt: Prompt<'_>) -> [u32; 2] {
+        let (_, mut rows) = self
+            .scheduler
+            .candidates(self.now, &turn(prompt), &mut self.settled)
+            .unwrap();
+        rows.sort_by_key(|row| row.worker);
+        [rows[0].cached_tokens(), rows[1].cached_tokens()]
+    }
+
+    fn go(&mut self, prompt: Prompt<'_>) -> (ReservationId, Placement) {
+        let submitted = self
+            .scheduler
+            .submit(self.now, &turn(prompt), &mut self.settled);
+        let submitted = submitted.unwrap();
+        match submitted.verdict {
+            Verdict::Go(placement) => (submitted.reservation, placement),
+            Verdict::Hold => panic!("nothing is held here"),
+        }
+    }
+
+    fn complete(&mut self, id: ReservationId, cached_tokens: u32) {
+        let reported = Reported {
+            cached_tokens: Some(cached_tokens),
+            ..Reported::default()
+        };
+        let completion = Completion {
+            reported,
+            ..Completion::default()
+        };
+        let (now, settled) = (self.now, &mut self.settled);
+        self.scheduler.complete(now, id, &completion, settled);
+    }
+
+    fn evidence(&self, worker: WorkerId) -> (Trust, Option<Doubt>) {
+        let evidence = self.scheduler.evidence(worker).unwrap();
+        (evidence.trust, evidence.doubt)
+    }
+}
+
+fn turn(prompt: Prompt<'_>) -> Turn<'_> {
+    Turn {
+        tenant: "",
+        session: None,
+        parent: None,
+        kind: TurnKind::Ordinary,
+        targets: &[TargetId(0)],
+        pin: None,
+        tool_results: Ids::default(),
+        state: Ids::default(),
+        prompt,
+    }
+}
+
+fn names(tokens: &[u32]) -> Vec<u64> {
+    let block = tokens.first().copied().unwrap_or_default();
+    (1..)
+        .map(|n| u64::from(block) << 32 | n)
+        .take(tokens.len() / 4)
+        .collect()
+}
+
+fn prompt(of: u32, len: u32) -> Vec<u32> {
+    (0..len).map(|i| of * 1_000 + i).collect()
+}
+
+#[test]
+fn what_an_engine_tells_is_counted_to_the_block() {
+    let mut world = World::begun(1);
+    let tokens = prompt(1, 18);
+    assert_eq!(world.store(A, 0, Tier::Device, &tokens[..12], 0), 3);
+    assert_eq!(world.cached(Prompt::Tokens(&tokens)), [12, 0]);
+    assert_eq!(world.store(A, 0, Tier::Device, &tokens, 3), 1);
+    assert_eq!(world.cached(Prompt::Tokens(&tokens)), [16, 0]);
+    let (_, placement) = world.go(Prompt::Tokens(&tokens));
+    let expected = (A, 16, Trust::Exact, None);
+    let Placement {
+        worker,
+        predicted_cached_tokens,
+        trust,
+        rank,
+        ..
+    } = placement;
+    assert_eq!((worker, predicted_cached_tokens, trust, rank), expected);
+}
+
+/// A prompt that the cache has whole: the engine computes its last token, and with it the last block.
+#[test]
+fn the_block_with_the_last_token_is_computed_anyway() {
+    let mut world = World::begun(1);
+    let tokens = prompt(1, 16);
+    world.store(A, 0, Tier::Device, &tokens, 0);
+    assert_eq!(world.cached(Prompt::Tokens(&tokens)), [12, 0]);
+    assert_eq!(world.cached(Prompt::Tokens(&prompt(1, 17))), [16, 0]);
+}
+
+#[test]
+fn whatever_may_be_missing_voids_the_credit_before_the_next_decision() {
+    let tokens = prompt(1, 17);
+    let voids = [
+        FeedNotice::Lost(Doubt::Gap),
+        FeedNotice::Lost(Doubt::Restarted),
+        FeedNotice::Lost(Doubt::Flooded),
+        FeedNotice::Suspended(Doubt::Gap),
+        FeedNotice::Suspended(Doubt::Disconnected),
+        FeedNotice::Begun,
+    ];
+    for notice in voids {
+        let mut world = World::begun(1);
+        world.store(A, 0, Tier::Device, &tokens, 0);
+        world.store(A, 0, Tier::Host, &tokens, 0);
+        world.go(Prompt::Tokens(&tokens));
+        world.go(Prompt::Tokens(&tokens));
+        assert_eq!(world.cached(Prompt::Tokens(&tokens))[0], 16);
+        world.notice(A, 0, notice);
+        assert_eq!(world.cached(Prompt::Tokens(&tokens))[0], 0, "{notice:?}");
+    }
+    let mut world = World::begun(1);
+    world.store(A, 0, Tier::Device, &tokens, 0);
+    world.tell(A, 0, &CacheEvent::Cleared);
+    assert_eq!(world.cached(Prompt::Tokens(&tokens)), [0, 0]);
+    world.store(A, 0, Tier::Device, &tokens, 0);
+    world.remove(A, Tier::Device, &names(&tokens)[1..2]);
+    assert_eq!(world.cached(Prompt::Tokens(&tokens)), [4, 0]);
+}
+
+#[test]
+fn a_gap_that_is_filled_costs_nothing_afterwards() {
+    let mut world = World::begun(1);
+    let tokens = prompt(1, 17);
+    world.store(A, 0, Tier::Device, &tokens[..8], 0);
+    world.notice(A, 0, FeedNotice::Suspended(Doubt::Gap));
+    assert_eq!(world.evidence(A), (Trust::None, Some(Doubt::Gap)));
+    world.store(A, 0, Tier::Device, &tokens, 2);
+    assert_eq!(world.cached(Prompt::Tokens(&tokens)), [0, 0]);
+    world.notice(A, 0, FeedNotice::Resumed);
+    assert_eq!(world.cached(Prompt::Tokens(&tokens)), [16, 0]);
+    assert_eq!(world.evidence(A), (Trust::Exact, None));
+}
+
+#[test]
+fn a_worker_s_trust_follows_its_stream() {
+    let mut world = World::new(1);
+    assert_eq!(world.evidence(A), (Trust::Predicted, Some(Doubt::Silent)));
+    world.notice(A, 0, FeedNotice::Lost(Doubt::JoinedLate));
+    assert_eq!(
+        world.evidence(A),
+        (Trust::Degraded, Some(Doubt::JoinedLate))
+    );
+    world.now = Micros::from_secs(7);
+    world.tell(A, 0, &CacheEvent::Cleared);
+    let expected = Evidence {
+        trust: Trust::Exact,
+        doubt: None,
+        since: Micros::from_secs(7),
+    };
+    assert_eq!(world.scheduler.evidence(A), Some(expected));
+    world.now = Micros::from_secs(9);
+    world.notice(A, 0, FeedNotice::Begun);
+    assert_eq!(
+        world.scheduler.evidence(A),
+        Some(expected),
+        "nothing has changed"
+    );
+    world.notice(A, 5, FeedNotice::Lost(Doubt::Gap));
+    assert_eq!(
+        world.scheduler.evidence(A),
+        Some(expected),
+        "there is no such rank"
+    );
+}
+
+#[test]
+fn a_reset_that_the_gateway_asked_for_does_not_wait_for_the_engine() {
+    let mut world = World::begun(1);
+    let tokens = prompt(1, 17);
+    world.store(A, 0, Tier::Device, &tokens, 0);
+    world.store(B, 0, Tier::Device, &tokens, 0);
+    world.scheduler.reset_cache(world.now, A).unwrap();
+    assert_eq!(world.cached(Prompt::Tokens(&tokens)), [0, 16]);
+    assert_eq!(world.evidence(A), (Trust::Degraded, Some(Doubt::Reset)));
+    let unknown = world.scheduler.reset_cache(world.now, WorkerId(9));
+    assert_eq!(unknown.unwrap_err().code(), "UNKNOWN_ID");
+}
+
+#[test]
+fn a_partial_stream_is_true_and_not_all() {
+    let mut world = World::new(1);
+    let (old, new) = (prompt(1, 17), prompt(2, 17));
+    world.notice(A, 0, FeedNotice::Lost(Doubt::JoinedLate));
+    let (id, _) = world.go(Prompt::Tokens(&old));
+    world.complete(id, 16);
+    world.store(A, 0, Tier::Device, &new, 0);
+    assert_eq!(world.cached(Prompt::Tokens(&new))[0], 16);
+    let at_a = world.cached(Prompt::Tokens(&old))[0];
+    let at_b = world.cached(Prompt::Tokens(&old))[1];
+    assert_eq!(
+        at_a.max(at_b),
+        16,
+        "what the router sent there counts as well"
+    );
+    let (_, placement) = world.go(Prompt::Tokens(&new));
+    assert_eq!((placement.worker, placement.trust), (A, Trust::Degraded));
+}
+
+#[test]
+fn what_was_sent_counts_at_once_and_not_for_long() {
+    let mut world = World::begun(1);
+    let (known, new) = (prompt(1, 17), prompt(2, 17));
+    world.store(A, 0, Tier::Device, &known, 0);
+    world.store(B, 0, Tier::Device, &known, 0);
+    let (_, placement) = world.go(Prompt::Tokens(&new));
+    let at = placement.worker.index();
+    assert_eq!(world.cached(Prompt::Tokens(&new))[at], 16);
+    world.now = world.now.plus(Micros::from_secs(31));
+    assert_eq!(
+        world.cached(Prompt::Tokens(&new)),
+        [0, 0],
+        "no event has come of it"
+    );
+    assert_eq!(world.cached(Prompt::Tokens(&known)), [16, 16]);
+}
+
+#[test]
+fn text_is_known_by_what_was_sent_whatever_events_say() {
+    let mut world = World::begun(1);
+    let segments = [Segment::plain(4_096)];
+    let bytes = vec![b'x'; 4_096];
+    let text = || Prompt::Text {
+        bytes: &bytes,
+        segments: &segments,
+    };
+    let (_, placement) = world.go(text());
+    let at = placement.worker.index();
+    assert!(world.cached(text())[at] > 500);
+    let filled: Vec<u32> = prompt(3, 900);
+    for of in 10..40 {
+        let mut full = filled.clone();
+        full[0] = of;
+        world.store(placement.worker, 0, Tier::Device, &full, 0);
+    }
+    assert!(
+        world.cached(text())[at] > 500,
+        "a full cache is no reason to forget"
+    );
+    world.notice(placement.worker, 0, FeedNotice::Suspended(Doubt::Gap));
+    assert_eq!(world.cached(text())[at], 0);
+}
+
+#[test]
+fn each_tier_goes_on_where_the_nearer_one_stopped() {
+    let mut world = World::begun(1);
+    let tokens = prompt(1, 41);
+    let names = names(&tokens);
+    world.store(A, 0, Tier::Device, &tokens[..24], 0);
+    let copied = |tier, names| CacheEvent::Copied { tier, names };
+    assert_eq!(world.tell(A, 0, &copied(Tier::Host, &names[..6])), 6);
+    world.remove(A, Tier::Device, &names[3..6]);
+    world.store(A, 0, Tier::Disk, &tokens, 6);
+    let row = |world: &mut World| {
+        let asked = turn(Prompt::Tokens(&tokens));
+        let rows = world
+            .scheduler
+            .candidates(world.now, &asked, &mut world.settled);
+        let row = rows
+            .unwrap()
+            .1
+            .into_iter()
+            .find(|row| row.worker == A)
+            .unwrap();
+        (row.overlap_tokens, row.host_tokens, row.disk_tokens)
+    };
+    assert_eq!(row(&mut world), (12, 12, 16));
+    let (_, placement) = world.go(Prompt::Tokens(&tokens));
+    assert_eq!(placement.predicted_cached_tokens, 40);
+    let receipt = world.scheduler.receipt(placement.receipt).unwrap();
+    let costs: Vec<f64> = receipt.candidates.iter().map(|row| row.cost).collect();
+    assert_eq!(recompute(receipt), costs, "from the receipt alone");
+    assert_eq!(
+        world.tell(A, 0, &copied(Tier::Host, &[77])),
+        0,
+        "nobody knows that one"
+    );
+    assert_eq!(world.scheduler.prefix().stats().anomalies.unknown_name, 1);
+}
+
+#[test]
+fn a_move_between_tiers_never_counts_twice() {
+    let tokens = prompt(1, 17);
+    let names = names(&tokens);
+    for copy_first in [true, false] {
+        let mut world = World::begun(1);
+        world.store(A, 0, Tier::Device, &tokens, 0);
+        // What a removal forgets is still known by another worker of the same words.
+        world.store(B, 0, Tier::Device, &tokens, 0);
+        let copy = CacheEvent::Copied {
+            tier: Tier::Host,
+            names: &names[2..],
+        };
+        let gone = CacheEvent::Removed {
+            tier: Tier::Device,
+            names: &names[2..],
+        };
+        let order = if copy_first {
+            [copy, gone]
+        } else {
+            [gone, copy]
+        };
+        for event in order {
+            world.tell(A, 0, &event);
+        }
+        assert_eq!(world.cached(Prompt::Tokens(&tokens)), [16, 16]);
+    }
+}
+
+#[test]
+fn a_session_that_comes_back_is_sent_to_the_rank_that_has_it() {
+    let mut world = World::begun(4);
+    let tokens = prompt(1, 17);
+    world.store(B, 1, Tier::Device, &tokens[..8], 0);
+    world.store(B, 2, Tier::Device, &tokens, 0);
+    let (_, placement) = world.go(Prompt::Tokens(&tokens));
+    let expected = (B, Some(2), 16);
+    let Placement {
+        worker,
+        rank,
+        predicted_cached_tokens,
+        ..
+    } = placement;
+    assert_eq!((worker, rank, predicted_cached_tokens), expected);
+    world.notice(B, 3, FeedNotice::Suspended(Doubt::Gap));
+    assert_eq!(world.cached(Prompt::Tokens(&tokens)), [0, 0]);
+    world.notice(B, 3, FeedNotice::Lost(Doubt::Gap));
+    assert_eq!(
+        world.cached(Prompt::Tokens(&tokens)),
+        [0, 16],
+        "another rank's loss"
+    );
+    let (_, elsewhere) = world.go(Prompt::Tokens(&prompt(9, 17)));
+    assert_eq!(elsewhere.rank, None);
+}
+
+#[test]
+fn blocks_of_another_size_are_named_as_the_cause() {
+    let mut world = World::begun(1);
+    let tokens = prompt(1, 64);
+    let locals = TokenBlocks::plain(SIZE, Default::default()).local_hashes(&tokens);
+    for (name, &local) in (1..).zip(&locals).take(4) {
+        assert_eq!(world.evidence(A), (Trust::Exact, None));
+        let blocks = [StoredBlock { name, local }];
+        let blocks = StoredBlocks {
+            parent: None,
+            block_tokens: 16,
+            blocks: &blocks,
+        };
+        let tier = Tier::Device;
+        assert_eq!(world.tell(A, 0, &CacheEvent::Stored { tier, blocks }), 0);
+    }
+    assert_eq!(
+        world.evidence(A),
+        (Trust::Predicted, Some(Doubt::BlockSize))
+    );
+    assert_eq!(world.scheduler.engine_block_tokens(A), Some(16));
+    let (_, placement) = world.go(Prompt::Tokens(&tokens));
+    let at = placement.worker.index();
+    assert!(
+        world.cached(Prompt::Tokens(&tokens))[at] > 0,
+        "the router's own word counts"
+    );
+    world.store(A, 0, Tier::Device, &tokens, 0);
+    assert_eq!(world.evidence(A), (Trust::Exact, None));
+}
+
+#[test]
+fn reports_that_contradict_the_events_again_and_again_are_believed() {
+    let mut world = World::begun(1);
+    world
+        .scheduler
+        .set_health(world.now, B, Health::Down, &mut world.settled)
+        .unwrap();
+    for of in 0..4 {
+        assert_eq!(world.evidence(A), (Trust::Exact, None));
+        let (id, placement) = world.go(Prompt::Tokens(&prompt(of, 33)));
+        assert_eq!(placement.predicted_cached_tokens, 0);
+        world.complete(id, 32);
+    }
+    assert_eq!(world.evidence(A), (Trust::Predicted, Some(Doubt::Tokens)));
+    world.notice(A, 0, FeedNotice::Begun);
+    assert_eq!(
+        world.evidence(A),
+        (Trust::Exact, None),
+        "a new engine is believed anew"
+    );
+    for of in 10..20 {
+        let (id, _) = world.go(Prompt::Tokens(&prompt(of, 33)));
+        world.complete(id, if of % 2 == 0 { 32 } else { 0 });
+        let tokens = prompt(of + 50, 33);
+        world.store(A, 0, Tier::Device, &tokens, 0);
+        let (id, _) = world.go(Prompt::Tokens(&tokens));
+        world.complete(id, 32);
+    }
+    assert_eq!(
+        world.evidence(A),
+        (Trust::Exact, None),
+        "agreement in between"
+    );
+}
+
+#[test]
+fn events_of_nobody_are_counted_and_change_nothing() {
+    let mut world = World::begun(1);
+    let tokens = prompt(1, 17);
+    assert_eq!(world.store(WorkerId(9), 0, Tier::Device, &tokens, 0), 0);
+    assert_eq!(world.store(A, 1, Tier::Device, &tokens, 0), 0);
+    world.store(A, 0, Tier::Device, &tokens, 0);
+    world
+        .scheduler
+        .set_health(world.now, A, Health::Removed, &mut world.settled)
+        .unwrap();
+    assert_eq!(world.store(A, 0, Tier::Device, &tokens, 0), 0);
+    world.notice(A, 0, FeedNotice::Begun);
+    assert_eq!(world.scheduler.status().stray_events, 3);
+    assert_eq!(world.scheduler.prefix().stats().blocks, 0);
+    assert_eq!(world.scheduler.prefix().stats().places.len(), 1);
+}
+
+#[test]
+fn a_feed_is_added_once_to_a_worker_that_is_there() {
+    let mut world = World::new(1);
+    let options = |ranks| FeedOptions {
+        ranks: NonZeroU32::new(ranks).unwrap(),
+    };
+    let mut add = |worker, ranks| {
+        let added = world.scheduler.add_feed(world.now, worker, options(ranks));
+        added.unwrap_err().code()
+    };
+    assert_eq!(add(A, 1), "DUPLICATE_ID");
+    assert_eq!(add(WorkerId(9), 1), "UNKNOWN_ID");
+    let worker = WorkerOptions {
+        name: "c".to_owned(),
+        group: world.scheduler.topology().worker(A).unwrap().group,
+        capacity_tokens: None,
+    };
+    let c = world
+        .scheduler
+        .add_worker(world.now, worker, &mut world.settled)
+        .unwrap();
+    let refused = world.scheduler.add_feed(world.now, c, options(65));
+    assert_eq!(refused.unwrap_err().code(), "INVALID_ARGUMENT");
+    world.scheduler.add_feed(world.now, c, options(64)).unwrap();
+}
+
+/// Engines are known to announce a block again and again and remove it once (`leaks` in a refcount).
+#[test]
+fn copies_that_an_engine_leaks_are_bounded_for_each_block() {
+    let mut world = World::begun(1);
+    let tokens = prompt(1, 17);
+    for _ in 0..1_000 {
+        world.store(A, 0, Tier::Device, &tokens, 0);
+    }
+    let mut removals = 0;
+    while world.cached(Prompt::Tokens(&tokens))[0] > 0 {
+        world.remove(A, Tier::Device, &names(&tokens));
+        removals += 1;
+    }
+    assert_eq!(removals, 65, "one and 64 copies");
+}
