@@ -1,0 +1,246 @@
+//! One publisher: its connections, and what its stream asks for.
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+
+use mio::net::TcpListener;
+use mio::{Interest, Registry, Token};
+
+use warmpath_core::Micros;
+
+use crate::socket::{Reading, Socket};
+use crate::stream::{Ask, Stream};
+use crate::thread::Subscription;
+use crate::zmtp::Role;
+
+const FIRST_RETRY: Micros = Micros::from_millis(100);
+const LAST_RETRY: Micros = Micros::from_secs(5);
+
+/// Tokens of one subscription: its publisher, its replay socket, its listener.
+pub(crate) const TOKENS: usize = 3;
+const LIVE: usize = 0;
+const REPLAY: usize = 1;
+const LISTENER: usize = 2;
+
+/// One subscription and its sockets.
+pub(crate) struct Link {
+    number: usize,
+    pub(crate) wanted: Subscription,
+    stream: Stream,
+    live: Option<Socket>,
+    is_announced: bool,
+    listener: Option<TcpListener>,
+    replay: Option<Socket>,
+    retry_at: Micros,
+    retry: Micros,
+}
+
+impl Link {
+    pub(crate) fn new(number: usize, wanted: Subscription) -> Self {
+        let inbox = Arc::clone(&wanted.inbox);
+        let stream = Stream::new(wanted.key, inbox, wanted.replay.is_some());
+        Self {
+            number,
+            wanted,
+            stream,
+            live: None,
+            is_announced: false,
+            listener: None,
+            replay: None,
+            retry_at: Micros(0),
+            retry: FIRST_RETRY,
+        }
+    }
+
+    fn token(&self, kind: usize) -> Token {
+        Token(self.number * TOKENS + kind)
+    }
+
+    /// Something is ready. Returns whether there is more than one turn could take.
+    pub(crate) fn serve(
+        &mut self,
+        registry: &Registry,
+        now: Micros,
+        token: Token,
+        buffer: &mut Vec<u8>,
+    ) -> bool {
+        match token.0 % TOKENS {
+            LIVE => self.serve_live(registry, now, buffer),
+            REPLAY => self.serve_replay(registry, now, buffer),
+            LISTENER => {
+                self.accept(registry, now);
+                false
+            }
+            _ => false,
+        }
+    }
+
+    fn serve_live(&mut self, registry: &Registry, now: Micros, buffer: &mut Vec<u8>) -> bool {
+        let Some(socket) = &mut self.live else {
+            return false;
+        };
+        let (stream, mut asks, mut count) = (&mut self.stream, Vec::new(), 0);
+        let is_announced = &mut self.is_announced;
+        let read = socket.flush().and_then(|()| {
+            let read = socket.read(buffer, |parts| {
+                if !std::mem::replace(is_announced, true) {
+                    asks.extend(stream.connected(now));
+                }
+                asks.extend(stream.message(now, &parts));
+                count += 1;
+            });
+            let flushed = socket.flush();
+            read.and_then(|reading| flushed.map(|()| reading))
+        });
+        if socket.peer.is_open() && !std::mem::replace(is_announced, true) {
+            asks.extend(stream.connected(now));
+            self.retry = FIRST_RETRY;
+            count += 1;
+        }
+        self.answer(registry, now, asks);
+        if let Err(error) = &read {
+            self.lose(registry, now, error);
+            count += 1;
+        }
+        if count > 0 {
+            (self.wanted.wake)();
+        }
+        matches!(read, Ok(Reading::Unfinished))
+    }
+
+    fn serve_replay(&mut self, registry: &Registry, now: Micros, buffer: &mut Vec<u8>) -> bool {
+        if !self.stream.has_room() {
+            return false;
+        }
+        let Some(socket) = &mut self.replay else {
+            return false;
+        };
+        let (stream, mut asks) = (&mut self.stream, Vec::new());
+        let read = socket.flush().and_then(|()| {
+            let read = socket.read(buffer, |parts| {
+                // What one connection still says after its end belongs to no question.
+                if asks.is_empty() {
+                    asks.extend(stream.replayed(now, &parts));
+                }
+            });
+            let flushed = socket.flush();
+            read.and_then(|reading| flushed.map(|()| reading))
+        });
+        if let Err(error) = &read
+            && asks.is_empty()
+        {
+            self.note_error(error);
+            self.replay = None;
+            asks.extend(self.stream.replay_failed(now));
+        }
+        self.answer(registry, now, asks);
+        (self.wanted.wake)();
+        matches!(read, Ok(Reading::Unfinished)) && self.replay.is_some()
+    }
+
+    fn accept(&mut self, registry: &Registry, now: Micros) {
+        let token = self.token(LIVE);
+        while let Some(Ok((stream, _))) = self.listener.as_ref().map(TcpListener::accept) {
+            if self.live.is_some() {
+                let error = io::Error::other("another publisher has taken its place");
+                self.lose(registry, now, &error);
+            }
+            let socket = Socket::of(registry, token, stream, Role::Subscriber);
+            self.live = socket.ok().map(|mut socket| {
+                socket.peer.subscribe(self.wanted.topic.as_bytes());
+                socket
+            });
+        }
+    }
+
+    /// Looks after what no socket tells of.
+    pub(crate) fn tick(&mut self, registry: &Registry, now: Micros, buffer: &mut Vec<u8>) {
+        let asks: Vec<Ask> = self.stream.tick(now).into_iter().collect();
+        if !asks.is_empty() {
+            self.answer(registry, now, asks);
+            (self.wanted.wake)();
+        }
+        if self.replay.is_some() {
+            // It may have been passed over for want of room.
+            self.serve_replay(registry, now, buffer);
+        }
+        if self.live.is_none() && self.listener.is_none() && now >= self.retry_at {
+            self.open(registry, now);
+        }
+    }
+
+    fn open(&mut self, registry: &Registry, now: Micros) {
+        let opened = match self.wanted.events.is_bound() {
+            true => self.listen(registry),
+            false => self.connect(registry),
+        };
+        if let Err(error) = opened {
+            self.note_error(&error);
+            self.retry_later(now);
+        }
+    }
+
+    fn listen(&mut self, registry: &Registry) -> io::Result<()> {
+        let mut listener = TcpListener::bind(self.wanted.events.address()?)?;
+        registry.register(&mut listener, self.token(LISTENER), Interest::READABLE)?;
+        self.listener = Some(listener);
+        Ok(())
+    }
+
+    fn connect(&mut self, registry: &Registry) -> io::Result<()> {
+        let address = self.wanted.events.address()?;
+        let mut socket = Socket::connect(registry, self.token(LIVE), address, Role::Subscriber)?;
+        socket.peer.subscribe(self.wanted.topic.as_bytes());
+        self.live = Some(socket);
+        Ok(())
+    }
+
+    /// Does what the stream asks for.
+    fn answer(&mut self, registry: &Registry, now: Micros, asks: Vec<Ask>) {
+        let mut asks: VecDeque<Ask> = asks.into();
+        while let Some(ask) = asks.pop_front() {
+            self.replay = None;
+            let Ask::Replay(from) = ask else {
+                continue;
+            };
+            match self.ask(registry, from) {
+                Ok(socket) => self.replay = Some(socket),
+                Err(error) => {
+                    self.note_error(&error);
+                    asks.extend(self.stream.replay_failed(now));
+                }
+            }
+        }
+    }
+
+    fn ask(&self, registry: &Registry, from: u64) -> io::Result<Socket> {
+        let endpoint = self.wanted.replay.as_ref();
+        let address = endpoint.ok_or(io::ErrorKind::NotFound)?.address()?;
+        let mut socket = Socket::connect(registry, self.token(REPLAY), address, Role::Dealer)?;
+        socket.peer.send(&[b"", &from.to_be_bytes()]);
+        Ok(socket)
+    }
+
+    /// The publisher is gone, or was never there.
+    fn lose(&mut self, registry: &Registry, now: Micros, error: &io::Error) {
+        self.note_error(error);
+        self.live = None;
+        if std::mem::take(&mut self.is_announced) {
+            let asks = self.stream.disconnected().into_iter().collect();
+            self.answer(registry, now, asks);
+        }
+        self.retry_later(now);
+    }
+
+    fn retry_later(&mut self, now: Micros) {
+        self.retry_at = now.plus(self.retry);
+        self.retry = self.retry.plus(self.retry).min(LAST_RETRY);
+    }
+
+    fn note_error(&self, error: &io::Error) {
+        let key = self.wanted.key;
+        self.wanted
+            .inbox
+            .note(key, |status| status.last_error = Some(error.to_string()));
+    }
+}
