@@ -125,6 +125,9 @@ export declare function receipt(handle: SchedulerHandle, id: number): string | n
 /** Moves a turn that has failed safely to the next candidate. */
 export declare function rerouteTurn(handle: SchedulerHandle, now: number, reservation: number, out: Float64Array): void
 
+/** A worker's cache has been emptied by whoever calls; nothing of it counts from now on. */
+export declare function resetCache(handle: SchedulerHandle, now: number, worker: number, out: Float64Array): void
+
 /**
  * Takes over what a snapshot holds; the engines' own word is 0 dropped, 1 taken as predicted, 2 kept.
  * Returns what came of it, as JSON.

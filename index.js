@@ -860,6 +860,7 @@ module.exports.readWorkload = nativeBinding.readWorkload
 module.exports.recallBody = nativeBinding.recallBody
 module.exports.receipt = nativeBinding.receipt
 module.exports.rerouteTurn = nativeBinding.rerouteTurn
+module.exports.resetCache = nativeBinding.resetCache
 module.exports.restoreSnapshot = nativeBinding.restoreSnapshot
 module.exports.runProgress = nativeBinding.runProgress
 module.exports.setHealth = nativeBinding.setHealth

@@ -42,9 +42,10 @@ const ROOMS: Record<string, readonly string[]> = {
     'trace',
     'turn',
   ],
+  engines: [],
   testing: ['simulation'],
   gateway: ['index'],
-  cli: ['errors', 'index', 'gateway', 'demo', 'replay', 'workload'],
+  cli: ['errors', 'index', 'gateway', 'demo', 'engines', 'replay', 'workload'],
   replay: ['index', 'cli', 'demo', 'workload'],
   evidence: ['demo', 'gateway', 'replay', 'testing', 'workload'],
   demo: ['index', 'gateway', 'testing', 'cli'],
@@ -58,7 +59,8 @@ const CRATES: Record<string, readonly string[]> = {
   sim: ['core', 'trace'],
   trace: ['core'],
   wire: ['core'],
-  node: ['core', 'sim', 'trace'],
+  feed: ['core', 'wire'],
+  node: ['core', 'feed', 'sim', 'trace'],
 }
 
 function filesBelow(folder: string, keep: (name: string) => boolean): string[] {

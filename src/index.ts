@@ -13,6 +13,7 @@ export {
   type ForwardOptions,
   type HysteresisOptions,
   type IdentityOptions,
+  type KvEventsOptions,
   type LimitOptions,
   type Logger,
   type SchedulerOptions,
@@ -38,9 +39,13 @@ export { type HeaderMap, type HeadersLike, readHeaders } from './identity/index.
 export type {
   Candidate,
   CostRow,
+  EventsStatus,
+  Evidence,
   Receipt,
   Refusal,
   Status,
+  StreamStatus,
+  Trust,
   WorkerStatus,
 } from './link/report.js'
 export type { Restored, RestoreOptions } from './link/snapshot.js'

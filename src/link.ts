@@ -21,7 +21,8 @@ export interface Placement {
   readonly reservation: number
   readonly target: number
   readonly worker: number | undefined
-  readonly rank: number
+  /** The data-parallel rank to ask for; absent where the engine may choose. */
+  readonly rank: number | undefined
   readonly receipt: number
   /** Estimated. */
   readonly promptTokens: number
@@ -51,7 +52,7 @@ export interface Settlement {
   readonly outcome: number
   readonly target: number
   readonly worker: number
-  readonly rank: number
+  readonly rank: number | undefined
   readonly receipt: number
   readonly predictedCachedTokens: number
   readonly heldMs: number
@@ -323,7 +324,7 @@ export class Link {
       reservation: out[OUT.reservation] ?? 0,
       target: out[OUT.target] ?? 0,
       worker: worker < 0 ? undefined : worker,
-      rank: out[OUT.rank] ?? 0,
+      rank: known(out[OUT.rank]),
       receipt: out[OUT.receipt] ?? 0,
       promptTokens: out[OUT.promptTokens] ?? 0,
       predictedCachedTokens: out[OUT.predicted] ?? 0,
@@ -333,7 +334,8 @@ export class Link {
 
   /** Settlements that nobody waits for belong to turns whose client is gone. */
   #collect(at: number, due: [Waiter, Settlement][]): void {
-    const [reservation = 0, outcome = 0, target = 0, worker = 0, rank = 0] = this.#out.subarray(at)
+    const [reservation = 0, outcome = 0, target = 0, worker = 0, asked] = this.#out.subarray(at)
+    const rank = known(asked)
     const waiting = this.#waiting.get(reservation)
     if (waiting === undefined) return
     this.forget(reservation)
@@ -380,6 +382,11 @@ export class Link {
       link.poll()
     }, delay).unref()
   }
+}
+
+/** The addon writes -1 for nobody. */
+function known(number: number | undefined): number | undefined {
+  return number === undefined || number < 0 ? undefined : number
 }
 
 function guarded<T>(run: () => T): T {

@@ -68,6 +68,7 @@ export interface NativeFace {
     health: number,
     out: Float64Array,
   ): void
+  resetCache(handle: SchedulerHandle, now: number, worker: number, out: Float64Array): void
   endSession(
     handle: SchedulerHandle,
     now: number,

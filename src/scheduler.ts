@@ -206,6 +206,16 @@ export class Scheduler {
     this.#setHealth(id, health)
   }
 
+  /**
+   * The worker's cache has been emptied on somebody's word: nothing of it counts from now on, however
+   * late the engine's own event comes. Throws UNKNOWN_ID.
+   */
+  resetCache(id: string): void {
+    checkString(id, 'id')
+    const { index } = this.#link.fresh().workerById(id)
+    this.#link.call((handle, now, out) => native.resetCache(handle, now, index, out))
+  }
+
   /** The record of a decision; undefined when it has been overwritten or never was. */
   receipt(id: string): Receipt | undefined {
     checkString(id, 'id')

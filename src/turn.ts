@@ -120,7 +120,7 @@ export class Turn {
     this.#target = topology.target(route.target)
     this.#worker = topology.worker(route.worker)
     this.#reservation = new Reservation(reservation, plan.link, plan.signal, plan.trace)
-    plan.trace?.sent({ ...route, model: this.model })
+    plan.trace?.sent({ ...route, rank: this.rank, model: this.model })
     abandoned.register(this, { reservation: this.#reservation, logger: plan.logger })
   }
 
@@ -139,9 +139,9 @@ export class Turn {
     return this.#target.model ?? this.#plan.read.model ?? ''
   }
 
-  /** Data-parallel rank of the worker, 0 when it has one. */
+  /** Data-parallel rank of the worker; 0 when it has one, or may choose by itself. */
   get rank(): number {
-    return this.#route.rank
+    return this.#route.rank ?? 0
   }
 
   get receiptId(): string {
@@ -233,7 +233,7 @@ export class Turn {
     this.#target = link.topology.target(placement.target)
     this.#worker = link.topology.worker(worker)
     this.#init = undefined
-    this.#plan.trace?.sent({ ...this.#route, model: this.model })
+    this.#plan.trace?.sent({ ...this.#route, rank: this.rank, model: this.model })
     return true
   }
 
@@ -300,7 +300,7 @@ export class Turn {
       headers: requestHeaders({
         client: read.headers,
         auth: this.#target.auth,
-        worker: this.#worker.headers,
+        worker: { ...rankHeader(this.#route.rank), ...this.#worker.headers },
         extra: forwardHeaders,
       }),
       ...(body === undefined ? {} : { body }),
@@ -358,4 +358,9 @@ function isLastCandidate(error: unknown): boolean {
     WarmpathError.is(error) &&
     (error.code === 'WARMPATH_NO_WORKER' || error.code === 'WARMPATH_OWNER_UNAVAILABLE')
   )
+}
+
+/** What vLLM takes as the rank to run on. */
+function rankHeader(rank: number | undefined): Record<string, string> {
+  return rank === undefined ? {} : { 'x-data-parallel-rank': String(rank) }
 }

@@ -16,6 +16,7 @@ export type {
   ForwardOptions,
   HysteresisOptions,
   IdentityOptions,
+  KvEventsOptions,
   LimitOptions,
   Logger,
   SchedulerOptions,

@@ -35,6 +35,7 @@ export function nativeWorker(worker: WorkerEntry, group: number): object {
     name: worker.name,
     group,
     capacityTokens: worker.capacityTokens ?? null,
+    ...(worker.kvEvents && { kvEvents: worker.kvEvents }),
     detail: JSON.stringify(detail),
   }
 }

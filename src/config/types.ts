@@ -10,6 +10,21 @@ import type { HeaderMap } from '../identity/index.js'
 import type { EnvCredential } from './env.js'
 import type { TraceOptions } from './trace.js'
 
+/** Where an engine publishes what its cache holds, and where it repeats what was missed. */
+export interface KvEventsOptions {
+  /**
+   * The publisher, as `tcp://host:port`. With the host `*` the engine connects to us. Each further
+   * rank has the next port.
+   */
+  endpoint: string
+  /** The publisher's replay socket. Absent: what was missed is lost, and the status says so. */
+  replay?: string
+  /** What the topic of its messages begins with. Default: any. */
+  topic?: string
+  /** Data-parallel ranks, 1 to 64. Default 1. */
+  ranks?: number
+}
+
 /** One engine replica or one hosted deployment. */
 export interface WorkerOptions {
   /** Unique name. Default: host and port of `url`. */
@@ -18,6 +33,12 @@ export interface WorkerOptions {
   url: string
   /** Tokens of cache the worker has, 1 to 2^53 - 1. Absent: unknown, admission does not count it. */
   capacityTokens?: number
+  /**
+   * KV-cache events of vLLM, SGLang or another engine that speaks as they do: the endpoint of its
+   * publisher, or more. They are matched with prompts that come as `tokens`, in blocks of
+   * `cache.blockTokens`, which must be the engine's own size.
+   */
+  kvEvents?: string | KvEventsOptions
   /**
    * Sent with every request to this worker, over anything of the client's. Headers of a connection or
    * of a body's framing, such as host and content-length, cannot be set.

@@ -1,5 +1,5 @@
 /**
- * One worker of the options: its name, address and capacity.
+ * One worker of the options: its name, address, capacity and events.
  *
  * Also used when a worker is added at run time, so paths are given by the caller. Knows nothing of
  * groups and targets.
@@ -16,6 +16,7 @@ import {
   shown,
 } from './check.js'
 import { HOP_BY_HOP, OF_ONE_CONNECTION } from './connection.js'
+import { type KvEventsEntry, kvEventsEntry } from './events.js'
 
 export interface WorkerEntry {
   readonly name: string
@@ -24,9 +25,10 @@ export interface WorkerEntry {
   /** Lower-case names. */
   readonly headers: Readonly<Record<string, string>>
   readonly capacityTokens?: number
+  readonly kvEvents?: KvEventsEntry
 }
 
-const WORKER_FIELDS = ['id', 'url', 'capacityTokens', 'headers']
+const WORKER_FIELDS = ['id', 'url', 'capacityTokens', 'headers', 'kvEvents']
 const HEADER_NAME = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/
 
 export function workerEntry(
@@ -49,6 +51,9 @@ export function workerEntry(
             kind: 'integer',
           }),
         }),
+    ...(given.kvEvents === undefined
+      ? {}
+      : { kvEvents: kvEventsEntry(given.kvEvents, `${path}.kvEvents`) }),
   }
 }
 

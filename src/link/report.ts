@@ -8,12 +8,66 @@ import type { Link } from '../link.js'
 import { native } from '../native.js'
 import type { Topology } from './topology.js'
 
+export type Trust = 'none' | 'predicted' | 'exact' | 'degraded'
+
+/** How good what is known of a worker's cache is, and why it is no better. */
+export interface Evidence {
+  readonly trust: Trust
+  /**
+   * Why: `silent`, `joined-late`, `gap`, `disconnected`, `restarted`, `unreadable`, `flooded`, `reset`,
+   * `block-size` or `tokens` (prompts and events speak of different tokens). Null where events tell all,
+   * or none are expected.
+   */
+  readonly doubt: string | null
+  /** Since when, in milliseconds since the Unix epoch; 0 from the start. */
+  readonly since: number
+}
+
+/** One data-parallel rank's stream of events. Counts unless the name says otherwise. */
+export interface StreamStatus {
+  readonly rank: number
+  readonly connected: boolean
+  /** Number of the last message taken in. */
+  readonly sequence: number | null
+  /** When that was sent, by the engine's clock, in milliseconds since the Unix epoch. */
+  readonly sentAt: number | null
+  readonly messages: number
+  readonly blocks: number
+  /** Waiting to be applied. */
+  readonly pending: number
+  readonly gaps: number
+  readonly restarts: number
+  readonly replays: number
+  /** Times that it lost what was waiting, because it was too much. */
+  readonly floods: number
+  readonly unreadable: number
+  readonly disconnects: number
+  readonly lastError: string | null
+  /** What was in its messages and of no use, by kind. */
+  readonly passedOver: Readonly<Record<string, number>>
+}
+
+/** What a worker's engine tells. */
+export interface EventsStatus {
+  /** Tokens in its device's cache. */
+  readonly cachedTokens: number
+  /** Size of its blocks; null before its first store. */
+  readonly blockTokens: number | null
+  readonly ranks: readonly StreamStatus[]
+}
+
 /** One worker's row of a decision. Costs are in blocks, the least wins. */
 export interface CostRow {
   readonly worker: string
   readonly cost: number
   /** Tokens of the prompt that its cache is believed to hold, contiguous from the start. */
   readonly overlapTokens: number
+  /** Further ones that its host's memory holds, by its own word. */
+  readonly hostTokens: number
+  /** Further ones on disk or on another machine, by its own word. */
+  readonly diskTokens: number
+  /** The data-parallel rank that has them, where the engine said so. */
+  readonly rank: number | null
   /** Uncached prompt tokens of its turns that have no first token yet. */
   readonly prefillTokens: number
   /** Tokens held by its turns in flight, shared ones once. */
@@ -82,7 +136,10 @@ export interface Receipt {
     } | null
   }
   readonly predictedCachedTokens: number
-  readonly trust: 'none' | 'predicted' | 'exact' | 'degraded'
+  /** How good the evidence behind that is. */
+  readonly trust: Trust
+  /** What the worker's cache was known by as a whole. */
+  readonly evidence: Evidence
   readonly candidates: readonly (CostRow & { readonly chosen: boolean })[]
   /** How many workers were eligible; of many, only the cheapest are kept above. */
   readonly eligible: number
@@ -119,6 +176,9 @@ export interface WorkerStatus {
   /** What its active sessions need there together; what they share counts once. */
   readonly workingSetTokens: number
   readonly predictedCachedTokens: number
+  readonly evidence: Evidence
+  /** Null for a worker without `kvEvents`. */
+  readonly events: EventsStatus | null
 }
 
 /** Figures for an operator. Counts unless the name says otherwise. */

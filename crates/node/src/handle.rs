@@ -18,6 +18,7 @@ use warmpath_core::scheduler::{Outcome, Recalled, Scheduler, Settled};
 use warmpath_core::{GroupId, Micros, ReservationId};
 
 use crate::error::{Code, closed, refused};
+use crate::feed::Ear;
 use crate::frame::Lists;
 use crate::options::{NewWorker, Options};
 use crate::out;
@@ -36,6 +37,7 @@ pub(crate) struct State {
     pub(crate) core: Scheduler,
     pub(crate) lists: Lists,
     pub(crate) settled: Vec<Settled>,
+    pub(crate) ear: Ear,
     pub(crate) worker_details: Vec<String>,
     pub(crate) target_details: Vec<String>,
     mailboxes: HashMap<u32, Mailbox>,
@@ -49,7 +51,7 @@ pub(crate) struct State {
 }
 
 struct Mailbox {
-    wake: Wake,
+    wake: Arc<Wake>,
     pending: VecDeque<Settled>,
 }
 
@@ -90,7 +92,8 @@ impl Handle {
             state.next_mailbox += 1;
             state.open_handles += 1;
             let mailbox = state.next_mailbox;
-            let pending = VecDeque::new();
+            let (wake, pending) = (Arc::new(wake), VecDeque::new());
+            state.ear.wakes.lock().insert(mailbox, Arc::clone(&wake));
             state.mailboxes.insert(mailbox, Mailbox { wake, pending });
             mailbox
         };
@@ -156,6 +159,9 @@ impl Handle {
         let is_last = {
             let mut state = self.shared.state.lock();
             state.open_handles -= 1;
+            if state.open_handles == 0 {
+                state.ear.deafen(None);
+            }
             state.open_handles == 0
         };
         if let Some(name) = self.shared.name.as_ref().filter(|_| is_last) {
@@ -174,6 +180,7 @@ impl Drop for Handle {
         let mailbox = self.mailbox;
         state.cancel_where(now, |_, _, holder| holder == mailbox);
         state.mailboxes.remove(&mailbox);
+        state.ear.wakes.lock().remove(&mailbox);
         state.deliver(mailbox);
     }
 }
@@ -186,6 +193,7 @@ impl Shared {
             core,
             lists: Lists::default(),
             settled: Vec::new(),
+            ear: Ear::default(),
             worker_details: Vec::new(),
             target_details: Vec::new(),
             mailboxes: HashMap::new(),
@@ -217,10 +225,17 @@ impl Shared {
 impl State {
     /// Registers a worker and remembers its detail.
     pub(crate) fn add_worker(&mut self, now: Micros, worker: NewWorker) -> Result<u32, Code> {
+        if let Some(events) = &worker.kv_events {
+            // Looked at first, so that a worker is added whole or not at all.
+            events.endpoints()?;
+        }
         let added = self
             .core
             .add_worker(now, worker.options(), &mut self.settled);
         let id = added.map_err(|e| refused(&e))?;
+        if let Some(events) = &worker.kv_events {
+            self.ear.listen(now, &mut self.core, id, events)?;
+        }
         self.worker_details.push(worker.detail);
         Ok(id.0)
     }
@@ -235,6 +250,11 @@ impl State {
     /// What was recalled under this number, unless another thread has recalled something since.
     pub(crate) fn take_recalled(&mut self, ticket: u32) -> Option<Recalled> {
         self.recalled.take_if(|_| self.ticket == ticket)
+    }
+
+    /// Applies what engines have told meanwhile, up to about `weight`.
+    pub(crate) fn hear(&mut self, now: Micros, weight: usize) {
+        self.ear.hear(now, &mut self.core, weight);
     }
 
     /// Notes whose thread a turn belongs to.

@@ -2,6 +2,7 @@
 //! decides nothing. Hot calls are free functions on a handle, because a class method of napi-rs
 //! keeps a process-wide borrow record that costs several times the call itself.
 mod error;
+mod feed;
 mod frame;
 mod handle;
 mod options;

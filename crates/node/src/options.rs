@@ -12,6 +12,7 @@ use warmpath_core::score::kv::KvConfig;
 use warmpath_core::{GroupId, Micros};
 
 use crate::error::{Code, invalid};
+use crate::feed::KvEvents;
 
 /// A whole scheduler: its settings and the fleet that it starts with.
 #[derive(Deserialize)]
@@ -59,6 +60,7 @@ pub(crate) struct NewWorker {
     pub(crate) name: String,
     pub(crate) group: u32,
     pub(crate) capacity_tokens: Option<u64>,
+    pub(crate) kv_events: Option<KvEvents>,
     /// Opaque to the addon: whatever the caller wants to find again from another thread.
     #[serde(default)]
     pub(crate) detail: String,

@@ -40,7 +40,7 @@ pub(crate) fn submitted(submitted: &Submitted, out: &mut [f64]) -> u32 {
         }
         Verdict::Hold => {
             out[DECISION + 2] = NOBODY;
-            out[DECISION + 3] = 0.0;
+            out[DECISION + 3] = NOBODY;
             out[DECISION + 4] = NOBODY;
             out[DECISION + 6] = 0.0;
             out[DECISION + 7] = 0.0;
@@ -54,7 +54,7 @@ pub(crate) fn placed(id: ReservationId, go: &Placement, out: &mut [f64]) {
     out[DECISION] = id.0 as f64;
     out[DECISION + 1] = f64::from(go.target.0);
     out[DECISION + 2] = f64::from(go.worker.0);
-    out[DECISION + 3] = 0.0;
+    out[DECISION + 3] = rank(go);
     out[DECISION + 4] = go.receipt as f64;
     out[DECISION + 6] = f64::from(go.predicted_cached_tokens);
     out[DECISION + 7] = f64::from(match go.trust {
@@ -63,6 +63,11 @@ pub(crate) fn placed(id: ReservationId, go: &Placement, out: &mut [f64]) {
         Trust::Exact => 2,
         Trust::Degraded => 3,
     });
+}
+
+/// The rank to ask for, if there is one.
+fn rank(go: &Placement) -> f64 {
+    go.rank.map_or(NOBODY, f64::from)
 }
 
 /// Writes one settled hold.
@@ -79,7 +84,7 @@ pub(crate) fn settled(settled: &Settled, out: &mut [f64]) {
         f64::from(code),
         go.map_or(NOBODY, |go| f64::from(go.target.0)),
         go.map_or(NOBODY, |go| f64::from(go.worker.0)),
-        0.0,
+        go.map_or(NOBODY, rank),
         go.map_or(NOBODY, |go| go.receipt as f64),
         go.map_or(0.0, |go| f64::from(go.predicted_cached_tokens)),
         settled.held.0 as f64,

@@ -1,11 +1,13 @@
 //! What the core knows, as JSON text for people and tools: receipts, candidates, fleet, figures.
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use warmpath_core::admission::{Refusal, Why};
 use warmpath_core::continuity::{Lock, LockNote};
-use warmpath_core::receipt::{AdmissionNote, Candidate, Ending, Receipt, Trust};
+use warmpath_core::receipt::{AdmissionNote, Candidate, Ending, Evidence, Receipt, Trust};
 use warmpath_core::scheduler::{Health, Scheduler, Worker};
 use warmpath_core::{Micros, TargetId, WorkerId};
+
+use warmpath_feed::StreamStatus;
 
 use crate::handle::State;
 
@@ -60,7 +62,7 @@ pub(crate) fn status(state: &State) -> String {
         .map(WorkerId)
         .zip(core.topology().workers())
         .filter(|(_, worker)| worker.health != Health::Removed)
-        .map(|(id, known)| worker(core, id, known))
+        .map(|(id, known)| worker(state, id, known))
         .collect();
     json!({
         "sessions": status.sessions,
@@ -92,6 +94,8 @@ pub(crate) fn status(state: &State) -> String {
             "clockStepsBack": counters.clock_steps_back,
             "unknownPlace": anomalies.unknown_place,
             "unknownParent": anomalies.unknown_parent,
+            "unknownName": anomalies.unknown_name,
+            "strayEvents": status.stray_events,
             "selfParent": anomalies.self_parent,
             "cycle": anomalies.cycle,
             "otherParent": anomalies.other_parent,
@@ -104,7 +108,8 @@ pub(crate) fn status(state: &State) -> String {
     .to_string()
 }
 
-fn worker(core: &Scheduler, id: WorkerId, worker: &Worker) -> Value {
+fn worker(state: &State, id: WorkerId, worker: &Worker) -> Value {
+    let core = &state.core;
     let load = core.load().load(id).unwrap_or_default();
     let admission = core.admission(worker.group);
     let cached = core
@@ -121,6 +126,51 @@ fn worker(core: &Scheduler, id: WorkerId, worker: &Worker) -> Value {
         "leasedTokens": admission.map_or(0, |admission| admission.leased(id)),
         "workingSetTokens": core.working_set(id),
         "predictedCachedTokens": cached,
+        "evidence": core.evidence(id).map(|known| evidence(&known)),
+        "events": events(state, id),
+    })
+}
+
+/// What a worker's engine tells; null for one that is not listened to.
+fn events(state: &State, id: WorkerId) -> Option<Value> {
+    let cached = state.core.engine_cached_tokens(id)?;
+    let ranks: Vec<Value> = state.ear.status(id).iter().map(stream).collect();
+    Some(json!({
+        "cachedTokens": cached,
+        "blockTokens": state.core.engine_block_tokens(id),
+        "ranks": ranks,
+    }))
+}
+
+fn stream((rank, status): &(u32, StreamStatus)) -> Value {
+    let passed = status.tally.met();
+    let passed: Map<String, Value> = passed
+        .map(|(oddity, count)| (oddity.name().to_owned(), json!(count)))
+        .collect();
+    json!({
+        "rank": rank,
+        "connected": status.is_connected,
+        "sequence": status.sequence,
+        "sentAt": status.sent_at.map(|seconds| seconds * 1_000.0),
+        "messages": status.messages,
+        "blocks": status.blocks,
+        "pending": status.pending,
+        "gaps": status.gaps,
+        "restarts": status.restarts,
+        "replays": status.replays,
+        "floods": status.floods,
+        "unreadable": status.unreadable,
+        "disconnects": status.disconnects,
+        "lastError": status.last_error,
+        "passedOver": passed,
+    })
+}
+
+fn evidence(evidence: &Evidence) -> Value {
+    json!({
+        "trust": trust(evidence.trust),
+        "doubt": evidence.doubt.map(|doubt| doubt.name()),
+        "since": evidence.since.0 as f64 / 1_000.0,
     })
 }
 
@@ -149,8 +199,9 @@ pub(crate) fn receipt_value(core: &Scheduler, receipt: &Receipt) -> Value {
         "lock": lock(&receipt.lock),
         "admission": admission(core, receipt),
         "prompt": prompt(receipt),
-        "predictedCachedTokens": chosen.map_or(0, |row| row.overlap_tokens),
+        "predictedCachedTokens": chosen.map_or(0, Candidate::cached_tokens),
         "trust": trust(receipt.prompt.trust),
+        "evidence": evidence(&receipt.prompt.evidence),
         "candidates": rows,
         "eligible": receipt.eligible,
         "weights": weights(receipt),
@@ -190,6 +241,9 @@ fn candidate(core: &Scheduler, row: &Candidate) -> Value {
         "worker": worker_name(core, row.worker),
         "cost": row.cost,
         "overlapTokens": row.overlap_tokens,
+        "hostTokens": row.host_tokens,
+        "diskTokens": row.disk_tokens,
+        "rank": row.rank,
         "prefillTokens": row.prefill_tokens,
         "activeTokens": row.active_tokens,
         "additionalTokens": row.additional_tokens,

@@ -11,6 +11,7 @@ use warmpath_core::session::Phase;
 use warmpath_core::{Micros, ReservationId, WorkerId};
 
 use crate::error::{Code, guard, invalid, refused};
+use crate::feed::{IDLE_SLICE, TURN_SLICE};
 use crate::frame::{Frame, answer_ids, text};
 use crate::handle::{Handle, State, Wake};
 use crate::options::NewWorker;
@@ -97,6 +98,7 @@ pub(crate) fn submit_turn(
         let out = room(&mut out)?;
         let mut decision = [0.0; slots::SETTLED];
         let verdict = handle.call(out, |state, mailbox| {
+            state.hear(time(now), TURN_SLICE);
             let ticket = frame.ticket();
             let recalled = ticket.and_then(|ticket| state.take_recalled(ticket));
             if ticket.is_some() && recalled.is_none() {
@@ -221,9 +223,12 @@ pub(crate) fn poll_scheduler(
     now: f64,
     mut out: Float64Array,
 ) -> Result<(), Code> {
-    settling(handle, &mut out, |core, settled| {
-        core.advance(time(now), settled);
-        Ok(())
+    guard(|| {
+        handle.call(room(&mut out)?, |state, _| {
+            state.hear(time(now), IDLE_SLICE);
+            state.core.advance(time(now), &mut state.settled);
+            Ok(())
+        })
     })
 }
 
@@ -253,6 +258,7 @@ pub(crate) fn candidates(
     guard(|| {
         let frame = Frame { head, ids, prompt };
         handle.call(room(&mut out)?, |state, _| {
+            state.hear(time(now), TURN_SLICE);
             let State {
                 core,
                 lists,
@@ -300,9 +306,34 @@ pub(crate) fn set_health(
         3 => Health::Removed,
         _ => return Err(invalid("health is 0 up, 1 draining, 2 down or 3 removed")),
     };
-    settling(handle, &mut out, |core, settled| {
-        core.set_health(time(now), WorkerId(worker), health, settled)
-            .map_err(|e| refused(&e))
+    guard(|| {
+        handle.call(room(&mut out)?, |state, _| {
+            let State { core, settled, .. } = state;
+            let set = core.set_health(time(now), WorkerId(worker), health, settled);
+            set.map_err(|e| refused(&e))?;
+            if health == Health::Removed {
+                state.ear.deafen(Some(worker));
+            }
+            Ok(())
+        })
+    })
+}
+
+/// A worker's cache has been emptied by whoever calls; nothing of it counts from now on.
+#[napi]
+pub(crate) fn reset_cache(
+    #[napi(ts_arg_type = "SchedulerHandle")] handle: &External<Handle>,
+    now: f64,
+    worker: u32,
+    mut out: Float64Array,
+) -> Result<(), Code> {
+    guard(|| {
+        handle.call(room(&mut out)?, |state, _| {
+            // What the engine had said before is not to come after.
+            state.hear(time(now), usize::MAX);
+            let reset = state.core.reset_cache(time(now), WorkerId(worker));
+            reset.map_err(|e| refused(&e))
+        })
     })
 }
 

@@ -1,0 +1,243 @@
+//! `cargo run --release -p warmpath-feed --example throughput -- [--json FILE]`: can one core keep up with
+//! eight engines, and what does a decision pay for it?
+//!
+//! Everything from a publisher's frames to the index, on one thread and in its CPU time: order, decoding,
+//! hashing of tokens, the queue, and application in slices, as the gateway does it. Each message stores
+//! sixteen blocks of sixteen tokens and removes sixteen older ones, so that every engine's cache stays
+//! full at 65,536 blocks. A decision is made after every slice; beside it stand decisions without one.
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+use warmpath_core::scheduler::{
+    Config, FeedOptions, GroupOptions, Ids, Prompt, Scheduler, Turn, TurnKind, WorkerOptions,
+};
+use warmpath_core::{Micros, TargetId, WorkerId};
+use warmpath_feed::{Inbox, Parcel, Stream, StreamKey};
+
+const WORKERS: u32 = 8;
+const BLOCK: u32 = 16;
+const BLOCKS: u64 = 16;
+const CACHE: u64 = 65_536;
+/// What a decision applies first, as in the addon.
+const SLICE: usize = 512;
+const GOAL: f64 = 1e6;
+
+fn main() {
+    let mut world = World::new();
+    let warm = CACHE / BLOCKS;
+    (0..warm).for_each(|n| world.round(n, None));
+    let mut loaded = Vec::new();
+    let (from, began) = (world.told, cpu_nanos());
+    (warm..2 * warm).for_each(|n| world.round(n, Some(&mut loaded)));
+    let nanos = cpu_nanos() - began;
+    let decisions: u64 = loaded.iter().sum();
+    let told = world.told - from;
+    let per_second = told as f64 * 1e9 / (nanos - decisions) as f64;
+    let mut idle = Vec::new();
+    (0..loaded.len()).for_each(|n| world.decide(n as u32, &mut idle));
+    let rows = [
+        row(
+            "events.block_events_per_cpu_second",
+            per_second,
+            "1/s",
+            Some(GOAL),
+        ),
+        row(
+            "events.submit_idle_p50",
+            quantile(&mut idle, 0.5),
+            "us",
+            None,
+        ),
+        row(
+            "events.submit_idle_p99",
+            quantile(&mut idle, 0.99),
+            "us",
+            None,
+        ),
+        row(
+            "events.submit_loaded_p50",
+            quantile(&mut loaded, 0.5),
+            "us",
+            None,
+        ),
+        row(
+            "events.submit_loaded_p99",
+            quantile(&mut loaded, 0.99),
+            "us",
+            None,
+        ),
+    ];
+    report(&rows);
+}
+
+struct World {
+    scheduler: Scheduler,
+    inbox: Arc<Inbox>,
+    streams: Vec<Stream>,
+    told: u64,
+}
+
+impl World {
+    fn new() -> Self {
+        let mut scheduler = Scheduler::new(Config::default()).expect("a scheduler");
+        let options = GroupOptions {
+            block_tokens: BLOCK,
+            ..GroupOptions::default()
+        };
+        let group = scheduler.add_group(Micros(0), options).expect("a group");
+        scheduler.add_target("model", group).expect("a target");
+        let inbox = Arc::new(Inbox::new());
+        let streams = (0..WORKERS).map(|worker| {
+            let options = WorkerOptions {
+                name: worker.to_string(),
+                group,
+                capacity_tokens: Some(CACHE * u64::from(BLOCK)),
+            };
+            let id = scheduler.add_worker(Micros(0), options, &mut Vec::new());
+            let ranks = NonZeroU32::MIN;
+            let added = scheduler.add_feed(Micros(0), id.expect("a worker"), FeedOptions { ranks });
+            added.expect("a feed");
+            Stream::new(StreamKey { worker, rank: 0 }, Arc::clone(&inbox), false)
+        });
+        let streams = streams.collect();
+        Self {
+            scheduler,
+            inbox,
+            streams,
+            told: 0,
+        }
+    }
+
+    /// A message of each worker, and then slices until nothing waits.
+    fn round(&mut self, n: u64, mut decisions: Option<&mut Vec<u64>>) {
+        for worker in 0..WORKERS {
+            let parts = message(worker, n);
+            self.streams[worker as usize].message(Micros(n), &parts);
+        }
+        loop {
+            let is_more = self.apply();
+            if let Some(decisions) = decisions.as_deref_mut() {
+                self.decide(n as u32, decisions);
+            }
+            if !is_more {
+                return;
+            }
+        }
+    }
+
+    fn apply(&mut self) -> bool {
+        let mut deliveries = Vec::new();
+        let is_more = self.inbox.take(SLICE, &mut deliveries);
+        for delivery in deliveries {
+            let (worker, rank) = (WorkerId(delivery.key.worker), delivery.key.rank);
+            match &delivery.parcel {
+                Parcel::Notice(notice) => {
+                    self.scheduler.feed_notice(Micros(1), worker, rank, *notice);
+                }
+                Parcel::Events(slice) => slice.iter().for_each(|event| {
+                    self.told += event.blocks() as u64;
+                    self.scheduler.apply_event(Micros(1), worker, rank, &event);
+                }),
+            }
+        }
+        is_more
+    }
+
+    /// Takes a turn of 64 blocks in and gives it up, and writes down what taking it in has cost.
+    fn decide(&mut self, n: u32, nanos: &mut Vec<u64>) {
+        let tokens: Vec<u32> = (0..64 * BLOCK)
+            .map(|at| n.wrapping_mul(7_919) + at)
+            .collect();
+        let turn = Turn {
+            tenant: "",
+            session: None,
+            parent: None,
+            kind: TurnKind::Ordinary,
+            targets: &[TargetId(0)],
+            pin: None,
+            tool_results: Ids::default(),
+            state: Ids::default(),
+            prompt: Prompt::Tokens(&tokens),
+        };
+        let began = cpu_nanos();
+        let taken = self.scheduler.submit(Micros(1), &turn, &mut Vec::new());
+        nanos.push(cpu_nanos() - began);
+        let id = taken.expect("a turn").reservation;
+        self.scheduler.cancel(Micros(1), id, &mut Vec::new());
+    }
+}
+
+/// Sixteen new blocks below each other, and the sixteen that are the oldest then are removed.
+fn message(worker: u32, n: u64) -> Vec<Vec<u8>> {
+    let name = |n: u64, block: u64| (u64::from(worker) << 48) | (n * BLOCKS + block + 1);
+    let mut bytes = vec![0x93, 0xcb];
+    bytes.extend(1.5_f64.to_be_bytes());
+    let old = n.checked_sub(CACHE / BLOCKS);
+    bytes.push(0x90 + 1 + u8::from(old.is_some()));
+    let names = |bytes: &mut Vec<u8>, n: u64| {
+        bytes.extend([0xdc, 0, BLOCKS as u8]);
+        for block in 0..BLOCKS {
+            bytes.push(0xcf);
+            bytes.extend(name(n, block).to_be_bytes());
+        }
+    };
+    if let Some(old) = old {
+        bytes.extend([0x92, 0xac]);
+        bytes.extend(b"BlockRemoved");
+        names(&mut bytes, old);
+    }
+    bytes.extend([0x95, 0xab]);
+    bytes.extend(b"BlockStored");
+    names(&mut bytes, n);
+    bytes.extend([0xc0, 0xdc, ((BLOCKS as u32 * BLOCK) >> 8) as u8, 0]);
+    for token in 0..BLOCKS as u32 * BLOCK {
+        let token = (n as u32)
+            .wrapping_mul(31)
+            .wrapping_add(worker * 977)
+            .wrapping_add(token);
+        bytes.push(0xcd);
+        bytes.extend(((token % 60_000 + 256) as u16).to_be_bytes());
+    }
+    bytes.extend([BLOCK as u8, 0x00]);
+    vec![vec![], n.to_be_bytes().to_vec(), bytes]
+}
+
+/// What this thread has spent, by the kernel's count; without one, the time that has passed.
+fn cpu_nanos() -> u64 {
+    let spent = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
+    let spent = spent.and_then(|text| text.split(' ').next()?.parse().ok());
+    spent.unwrap_or_else(|| {
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        now.map_or(0, |now| now.as_nanos() as u64)
+    })
+}
+
+/// In microseconds.
+fn quantile(nanos: &mut [u64], q: f64) -> f64 {
+    nanos.sort_unstable();
+    let at = (nanos.len() as f64 * q) as usize;
+    nanos[at.min(nanos.len() - 1)] as f64 / 1e3
+}
+
+fn row(name: &str, value: f64, unit: &str, goal: Option<f64>) -> serde_json::Value {
+    let mut row = serde_json::json!({ "name": name, "value": value, "unit": unit });
+    if let Some(goal) = goal {
+        row["goal"] = format!("at least {goal}").into();
+        row["holds"] = (value >= goal).into();
+    }
+    row
+}
+
+fn report(rows: &[serde_json::Value]) {
+    let mut args = std::env::args().skip(1);
+    if args.next().as_deref() == Some("--json")
+        && let Some(file) = args.next()
+    {
+        let text = serde_json::json!({ "rows": rows }).to_string();
+        std::fs::write(file, text).expect("the file can be written");
+    }
+    use std::io::Write;
+    for row in rows {
+        writeln!(std::io::stdout(), "{row}").expect("standard output");
+    }
+}

@@ -1,0 +1,54 @@
+/**
+ * Where a worker's engine publishes what its cache holds.
+ *
+ * A text is the publisher's endpoint; an object says more. Addresses are ZeroMQ's, over TCP only; one
+ * whose host is `*` is listened at instead, for engines that connect by themselves. Each data-parallel
+ * rank has the next port.
+ */
+import { dictionary, fields, number, refuse, shown } from './check.js'
+
+export interface KvEventsEntry {
+  readonly endpoint: string
+  readonly replay?: string
+  readonly topic?: string
+  readonly ranks?: number
+}
+
+/** A port for each has to be listened to. */
+const MAX_RANKS = 64
+const ENDPOINT = /^tcp:\/\/(\[[0-9a-fA-F:]+\]|[^\s:/@[\]]+):(\d{1,5})$/
+const MAX_PORT = 0xffff
+
+export function kvEventsEntry(value: unknown, path: string): KvEventsEntry {
+  if (typeof value === 'string') return { endpoint: endpoint(value, path, 1) }
+  dictionary(value, path)
+  const given = fields(value, path, ['endpoint', 'replay', 'topic', 'ranks'])
+  const ranks =
+    given.ranks === undefined
+      ? 1
+      : number(given.ranks, `${path}.ranks`, { min: 1, max: MAX_RANKS, kind: 'integer' })
+  return {
+    endpoint: endpoint(given.endpoint, `${path}.endpoint`, ranks),
+    ...(given.replay === undefined
+      ? {}
+      : { replay: endpoint(given.replay, `${path}.replay`, ranks) }),
+    ...(given.topic === undefined ? {} : { topic: topic(given.topic, `${path}.topic`) }),
+    ...(given.ranks === undefined ? {} : { ranks }),
+  }
+}
+
+function endpoint(value: unknown, path: string, ranks: number): string {
+  const port = Number(typeof value === 'string' ? (ENDPOINT.exec(value)?.[2] ?? 0) : 0)
+  if (typeof value !== 'string' || port < 1 || port > MAX_PORT) {
+    refuse(path, 'must be tcp://host:port', shown(value))
+  }
+  if (port + ranks - 1 > MAX_PORT) refuse(path, 'has no port left for each rank', shown(value))
+  return value
+}
+
+function topic(value: unknown, path: string): string {
+  if (typeof value !== 'string' || value.length > 256) {
+    refuse(path, 'must be a string of at most 256 characters', shown(value))
+  }
+  return value
+}
