@@ -6,6 +6,7 @@ import { createRequire } from 'node:module'
 import { Command } from 'commander'
 import { convertCommand } from './convert.mjs'
 import { demoCommand } from './demo.mjs'
+import { doctorCommand } from './doctor.mjs'
 import { explainCommand } from './explain.mjs'
 import { replayCommand } from './replay.mjs'
 import { serveCommand } from './serve.mjs'
@@ -27,6 +28,7 @@ function program(): Command {
     explainCommand(),
     replayCommand(),
     convertCommand(),
+    doctorCommand(),
   ]
   for (const command of commands) {
     root.addCommand(command.exitOverride())

@@ -157,6 +157,7 @@ impl World {
             pin: None,
             tool_results: Ids::default(),
             state: Ids::default(),
+            ask: Default::default(),
             prompt: Prompt::Tokens(&tokens),
         };
         let began = cpu_nanos();

@@ -728,4 +728,5 @@ fn an_unnamed_session_ends_by_the_name_that_it_was_given() {
     assert_eq!(end(&mut bench, "", &name), 0);
 }
 
+mod lease;
 mod paths;

@@ -152,7 +152,6 @@ impl Lease {
         }
         if let Some(choice) = choice {
             self.table.queue.remove(&number);
-            self.is_news = true;
             self.go(begin, choice, out);
         }
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 
-use super::room::Claim;
+use super::room::{Claim, Idle};
 use super::*;
 use crate::admission::{Kind, Waits};
 
@@ -163,9 +163,6 @@ impl Driver {
                     Some((home, left)) if home == worker => left.min(begin.prompt_tokens),
                     _ => 0,
                 },
-                host_tokens: 0,
-                disk_tokens: 0,
-                rank: None,
                 prefill_tokens: 0,
                 active_tokens: here.clone().map(|s| u64::from(s.tokens)).sum::<u64>()
                     + stranger.map_or(0, |&tokens| tokens.into()),
@@ -341,6 +338,10 @@ fn check_sums(policy: &Lease) {
             }
         }
         assert_eq!((room.leased(), room.spent()), (leased, spent));
+        let is_leased = |(_, idle): &(_, Idle)| idle.claim != Claim::Spent;
+        let behind = room.contexts().skip_while(|context| !is_leased(context));
+        let claimed: u64 = behind.map(|(_, idle)| u64::from(idle.tokens)).sum();
+        assert_eq!(room.claimed(), claimed);
         assert_eq!(room.next_end(), ends.iter().min().copied());
         timers.extend(room.next_end().map(|end| (end, id)));
     }

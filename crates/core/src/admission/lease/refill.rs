@@ -2,10 +2,10 @@
 //!
 //! Fits `a × tokens + b × pairs` to the prefills that it has made, where pairs are prompt tokens times
 //! the tokens before each: the linear part of a transformer and its attention. Older observations fade,
-//! so a worker that becomes slower is found out after a dozen refills. Until then the prior stands: a
-//! 70B-class model on one node of H100s. Observed times are from go to first token, so what else the
-//! worker had to do is in them: a lease weighs what a refill really costs there. O(1); plain float
-//! arithmetic, equal on every machine.
+//! so a worker that becomes slower is found out after some dozens of refills. Until then the prior
+//! stands: a 70B-class model on one node of H100s. Observed times are from go to first token, so what
+//! else the worker had to do is in them; those that took longer than expected count little, since the
+//! quick ones show what the work itself is. O(1); plain float arithmetic, equal on every machine.
 use crate::Micros;
 
 /// Microseconds a token, and a million pairs of tokens, before anything was observed.
@@ -13,6 +13,8 @@ const PRIOR: [f64; 2] = [15.0, 0.4];
 /// How much the prior weighs: as much as so many refills of [`PRIOR_TOKENS`].
 const PRIOR_WEIGHT: f64 = 2.0;
 const PRIOR_TOKENS: [f64; 2] = [20_000.0, 100_000.0];
+/// What an observation counts that took longer than expected.
+const SLOW: f64 = 0.15;
 /// What is left of an observation's weight after the next one.
 const MEMORY: f64 = 0.96;
 
@@ -42,10 +44,13 @@ impl Refill {
     /// A prefill of `tokens` behind `before` cached ones took `time`.
     pub(super) fn observe(&mut self, tokens: u32, before: u32, time: Micros) {
         let (x, y) = features(f64::from(tokens), f64::from(before));
+        let time = time.0 as f64;
+        let is_slow = time > self.fit[0] * x + self.fit[1] * y;
+        let weight = if is_slow { SLOW } else { 1.0 };
         for sum in &mut self.sums {
-            *sum *= MEMORY;
+            *sum *= 1.0 - (1.0 - MEMORY) * weight;
         }
-        self.add(x, y, time.0 as f64, 1.0);
+        self.add(x, y, time, weight);
         self.solve();
     }
 
@@ -99,7 +104,7 @@ mod tests {
     fn a_worker_is_known_by_what_it_has_done() {
         let mut refill = Refill::default();
         assert_eq!(refill.time(100_000), time_of(1e5, PRIOR[0], PRIOR[1]));
-        for n in 0..200 {
+        for n in 0..600 {
             let tokens = 10_000 + n % 19 * 10_000;
             refill.observe(tokens, 0, time_of(f64::from(tokens), 30.0, 0.9));
         }

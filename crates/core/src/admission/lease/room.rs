@@ -42,6 +42,10 @@ pub(super) struct Room {
     pub(super) armed: Option<Micros>,
     leased: u64,
     spent: u64,
+    /// Tokens of the spent contexts that stand before every leased one.
+    front: u64,
+    /// Contexts before this are counted there.
+    border: Rank,
     /// Contexts of its turns, a shared prefix as often as it is used.
     pub(super) running: u64,
     /// Turns.
@@ -60,6 +64,20 @@ impl Room {
     /// Tokens of idle contexts that may go.
     pub(super) fn spent(&self) -> u64 {
         self.spent
+    }
+
+    /// Tokens of idle contexts that cannot go without one whose lease runs: those behind the first
+    /// such one, as the engine gives them up.
+    pub(super) fn claimed(&self) -> u64 {
+        self.leased + self.spent - self.front
+    }
+
+    /// What of [`Self::claimed`] this context is.
+    pub(super) fn claimed_by(&self, rank: Rank) -> u64 {
+        match self.idle.get(&rank) {
+            Some(idle) if rank >= self.border => idle.tokens.into(),
+            _ => 0,
+        }
     }
 
     pub(super) fn idle(&self, rank: Rank) -> Option<Idle> {
@@ -90,6 +108,20 @@ impl Room {
         }
         let before = self.idle.insert(rank, idle);
         debug_assert_eq!(before, None, "ranks are unique");
+        if rank < self.border {
+            self.front += tokens;
+        }
+        self.advance();
+    }
+
+    /// Moves the border up to the first lease that runs. Each context is passed once at most.
+    fn advance(&mut self) {
+        while let Some((&rank, idle)) = self.idle.range(self.border..).next()
+            && idle.claim == Claim::Spent
+        {
+            self.front += u64::from(idle.tokens);
+            self.border = (rank.0, rank.1 + 1);
+        }
     }
 
     pub(super) fn remove(&mut self, rank: Rank) -> Option<Idle> {
@@ -102,6 +134,10 @@ impl Room {
             }
             Claim::Spent => self.spent -= tokens,
         }
+        if rank < self.border {
+            self.front -= tokens;
+        }
+        self.advance();
         Some(idle)
     }
 
@@ -138,12 +174,30 @@ impl Room {
         {
             let cut = u64::from(idle.tokens).min(missing);
             missing -= cut;
-            self.remove(rank);
-            let tokens = idle.tokens - cut as u32;
-            match tokens {
-                0 => gone.push(idle.program),
-                _ => self.insert(rank, Idle { tokens, ..idle }),
+            self.cut(rank, cut as u32);
+            if cut == u64::from(idle.tokens) {
+                gone.push(idle.program);
             }
+        }
+    }
+
+    /// Takes tokens from the tail of a context.
+    fn cut(&mut self, rank: Rank, tokens: u32) {
+        let is_front = rank < self.border;
+        let Some(idle) = self.idle.get_mut(&rank) else {
+            return;
+        };
+        if idle.tokens == tokens {
+            self.remove(rank);
+            return;
+        }
+        idle.tokens -= tokens;
+        match idle.claim {
+            Claim::Leased(_) => self.leased -= u64::from(tokens),
+            Claim::Spent => self.spent -= u64::from(tokens),
+        }
+        if is_front {
+            self.front -= u64::from(tokens);
         }
     }
 
@@ -152,6 +206,6 @@ impl Room {
         gone.extend(self.idle.values().map(|idle| idle.program));
         self.idle.clear();
         self.ends.clear();
-        (self.leased, self.spent) = (0, 0);
+        (self.leased, self.spent, self.front) = (0, 0, 0);
     }
 }

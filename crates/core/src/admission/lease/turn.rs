@@ -3,7 +3,7 @@ use std::cmp::Reverse;
 
 use super::super::{Begin, Release, Waits};
 use super::config::{Eviction, Evidence, WHOLE, share};
-use super::room::{Claim, Room};
+use super::room::Room;
 use super::table::{Gate, Left, Program, Run, Turn};
 use super::waits::WaitKind;
 use super::{Lease, Refusal, Why};
@@ -118,7 +118,7 @@ impl Lease {
         if !is_cold || row.requests == 0 {
             return None;
         }
-        let needed = running + room.leased() - self.own_lease(begin.program, row.worker);
+        let needed = running + room.claimed() - self.own_claim(begin.program, row.worker);
         if needed > capacity {
             return Some(Why::Leases {
                 have: capacity.saturating_sub(needed - u64::from(row.additional_tokens)),
@@ -141,13 +141,14 @@ impl Lease {
         out.extend(refused);
     }
 
-    /// Tokens of the program's own context on this worker, if its lease runs.
-    fn own_lease(&self, program: ProgramId, worker: WorkerId) -> u64 {
-        match self.table.idle(program) {
-            Some((context, idle)) if context.worker == worker => match idle.claim {
-                Claim::Leased(_) => idle.tokens.into(),
-                Claim::Spent => 0,
-            },
+    /// What of a worker's claimed room the program itself has.
+    fn own_claim(&self, program: ProgramId, worker: WorkerId) -> u64 {
+        let record = self.table.programs.get(&program);
+        let context = record.and_then(|record| record.context);
+        match (context, self.table.rooms.get(&worker)) {
+            (Some(context), Some(room)) if context.worker == worker => {
+                room.claimed_by(context.rank)
+            }
             _ => 0,
         }
     }
@@ -188,6 +189,8 @@ impl Lease {
         } else {
             self.forget_context(begin.program);
         }
+        // A context that is used again may have kept others behind it from going.
+        self.is_news = true;
         out.push(Release {
             ticket: begin.ticket,
             worker: choice.worker,

@@ -1,0 +1,131 @@
+/** `warmpath doctor` and what it reads: recorded metrics of engines, then engines that answer. */
+import { execFile } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { gunzipSync } from 'node:zlib'
+import test from 'ava'
+import { diagnose, renderDiagnosis } from '../src/cli/diagnosis.js'
+import { readMetrics } from '../src/engines/index.js'
+import { Scheduler } from '../src/index.js'
+import { startWorker } from './support/http-worker.js'
+
+function recorded(version: string): string {
+  const name = `vllm-${version}-http-metrics.txt.gz`
+  return gunzipSync(readFileSync(join(__dirname, 'fixtures/engine-captures', name))).toString()
+}
+
+test('the recorded metrics of vLLM are read: one block of a hundred holds nothing', (t) => {
+  for (const version of ['0.23.0', '0.32.0']) {
+    t.deepEqual(
+      readMetrics(recorded(version)),
+      {
+        engine: 'vllm',
+        running: 0,
+        waiting: 0,
+        used: 0,
+        capacityTokens: 99 * 32,
+        blockTokens: 32,
+        prefixCaching: true,
+      },
+      version,
+    )
+  }
+})
+
+test('ranks are summed, and what other engines call the same is known', (t) => {
+  const ranks = [
+    'vllm:num_requests_running{engine="0"} 3',
+    'vllm:num_requests_running{engine="1"} 4.0',
+    'vllm:gpu_cache_usage_perc{engine="0"} 0.25',
+    'vllm:gpu_cache_usage_perc{engine="1"} 0.75',
+    'vllm:cache_config_info{block_size="16",num_gpu_blocks="11",engine="0"} 1',
+    'vllm:cache_config_info{block_size="16",num_gpu_blocks="21",engine="1"} 1',
+    'vllm:odd{label="a \\" } 5',
+    'no sample',
+  ]
+  const two = { engine: 'vllm', running: 7, used: 0.75, capacityTokens: 480, blockTokens: 16 }
+  t.deepEqual<unknown, unknown>(readMetrics(ranks.join('\n')), two)
+  const early = 'vllm:cache_config_info{block_size="None",num_gpu_blocks="None"} 1.0'
+  t.deepEqual(readMetrics(early), { engine: 'vllm' })
+  const sglang = [
+    'sglang:num_running_reqs{dp_rank="0"} 2',
+    'sglang:num_queue_reqs 5',
+    'sglang:token_usage 0.5',
+    'sglang:max_total_num_tokens 4096',
+    'sglang:page_size 64',
+  ]
+  const its = { engine: 'sglang', running: 2, waiting: 5, used: 0.5 }
+  const sized = { ...its, capacityTokens: 4096, blockTokens: 64 }
+  t.deepEqual<unknown, unknown>(readMetrics(sglang.join('\n')), sized)
+  const tensorrt = 'trtllm_kv_cache_max_blocks 10\ntrtllm_kv_cache_tokens_per_block 32\n'
+  const third = { engine: 'tensorrt-llm', capacityTokens: 320, blockTokens: 32 }
+  t.deepEqual(readMetrics(tensorrt), third as ReturnType<typeof readMetrics>)
+  t.is(readMetrics('process_cpu_seconds_total 5\n'), undefined)
+})
+
+test('what is wrong is said with what to change', (t) => {
+  using scheduler = new Scheduler({
+    workers: [
+      { id: 'a', url: 'http://a', capacityTokens: 100, kvEvents: 'tcp://127.0.0.1:1' },
+      { id: 'b', url: 'http://b' },
+    ],
+  })
+  const [a, b] = scheduler.status().workers
+  if (a === undefined || b === undefined) return t.fail()
+  const metrics = { engine: 'vllm', capacityTokens: 3168, blockTokens: 32, prefixCaching: false }
+  const found = { worker: a, health: 'ECONNREFUSED', metrics: { ...metrics, engine: 'vllm' } }
+  const row = diagnose({ ...(found as Parameters<typeof diagnose>[0]), blockTokens: 64 })
+  t.deepEqual(row.advice, [
+    'it does not answer: ECONNREFUSED',
+    'set its capacityTokens to 3168',
+    'turn prefix caching on in the engine',
+    'set cache.blockTokens to 32',
+    `rank 0 has no events: ${a.events?.ranks[0]?.lastError ?? 'no connection yet'}`,
+  ])
+  const healthy = diagnose({ worker: b, health: 'ok', blockTokens: 64 })
+  t.deepEqual([healthy.advice, healthy.events], [[], 'none'])
+  t.regex(
+    renderDiagnosis([healthy]),
+    /^WORKER +HEALTH[^\n]*\nb +ok [\s\S]*\n\nnothing to change\n$/,
+  )
+  const late = { trust: 'degraded', doubt: 'joined-late', since: 0 } as const
+  const told = diagnose({
+    worker: { ...b, evidence: late, events: a.events },
+    health: 'ok',
+    blockTokens: 64,
+  })
+  t.regex(told.advice.at(-1) ?? '', /replay endpoint/)
+})
+
+const COMMAND = join(__dirname, '../src/cli/doctor.mts')
+const SCRIPT = `
+  import { doctorCommand } from ${JSON.stringify(COMMAND)}
+  await doctorCommand().parseAsync(process.argv.slice(1), { from: 'user' })`
+
+test('the command asks, says, and ends by what it found', async (t) => {
+  const worker = await startWorker(t, (_request, response) => response.end(recorded('0.32.0')))
+  const folder = mkdtempSync(join(tmpdir(), 'warmpath-doctor-'))
+  t.teardown(() => rmSync(folder, { recursive: true }))
+  const run = (capacityTokens: number) => {
+    const file = join(folder, `${capacityTokens}.json`)
+    const workers = [{ id: 'a', url: `${worker.url}/v1`, capacityTokens }]
+    writeFileSync(file, JSON.stringify({ scheduler: { workers } }))
+    const args = ['--import=tsx', '--input-type=module', '--eval', SCRIPT, '--']
+    args.push('--config', file, '--wait', '0', '--json')
+    return new Promise<{ code: unknown; out: string }>((resolve) => {
+      execFile(process.execPath, args, (error, out) => resolve({ code: error?.code ?? 0, out }))
+    })
+  }
+  const right = await run(3168)
+  t.is(right.code, 0)
+  t.like(JSON.parse(right.out).workers[0], {
+    worker: 'a',
+    health: 'ok',
+    engine: 'vllm',
+    advice: [],
+  })
+  const wrong = await run(5)
+  t.is(wrong.code, 1)
+  t.deepEqual(JSON.parse(wrong.out).workers[0].advice, ['set its capacityTokens to 3168'])
+})

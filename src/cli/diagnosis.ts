@@ -1,0 +1,103 @@
+/**
+ * Question: do the engines and what the configuration says of them agree?
+ *
+ * From what a scheduler knows of a worker after listening for a while, and what the worker's own
+ * `/metrics` says, to a row and to what should be changed. Nothing is asked or read here.
+ */
+import type { EngineMetrics } from '../engines/index.js'
+import type { WorkerStatus } from '../index.js'
+import { table } from './table.js'
+
+/** What was found out about one worker. */
+interface Examined {
+  readonly worker: WorkerStatus
+  /** What it answered, or why it did not. */
+  readonly health: string
+  readonly metrics?: EngineMetrics
+  /** Tokens in a block, as the configuration has it. */
+  readonly blockTokens: number
+}
+
+/** One worker of a diagnosis; the names are those of the JSON. */
+interface Row {
+  readonly worker: string
+  readonly health: string
+  readonly engine: string | null
+  readonly capacityTokens: number | null
+  readonly blockTokens: number | null
+  readonly events: string
+  readonly sequence: number | null
+  readonly trust: string
+  readonly doubt: string | null
+  readonly cachedTokens: number | null
+  readonly advice: readonly string[]
+}
+
+const ADVICE: Record<string, string> = {
+  'joined-late': 'give kvEvents a replay endpoint, or a longer buffer to the engine',
+  gap: 'give kvEvents a replay endpoint, or a longer buffer to the engine',
+  tokens: 'tokenise as the engine does: chat template, BOS, tools, salt, adapter',
+  unreadable: 'the engine publishes what is not understood: report it with its version',
+}
+
+function diagnose(examined: Examined): Row {
+  const { worker, health, metrics } = examined
+  const stream = worker.events?.ranks[0]
+  return {
+    worker: worker.id,
+    health,
+    engine: metrics?.engine ?? null,
+    capacityTokens: metrics?.capacityTokens ?? worker.capacityTokens,
+    blockTokens: worker.events?.blockTokens ?? metrics?.blockTokens ?? null,
+    events: eventsOf(worker),
+    sequence: stream?.sequence ?? null,
+    trust: worker.evidence.trust,
+    doubt: worker.evidence.doubt,
+    cachedTokens: worker.events?.cachedTokens ?? null,
+    advice: [...advice(examined)],
+  }
+}
+
+function eventsOf({ events }: WorkerStatus): string {
+  if (events === null) return 'none'
+  const open = events.ranks.filter(({ connected }) => connected).length
+  const flowing = events.ranks.some(({ messages }) => messages > 0)
+  if (open < events.ranks.length) return `${open}/${events.ranks.length} connected`
+  return flowing ? 'flowing' : 'connected'
+}
+
+function* advice({ worker, health, metrics, blockTokens }: Examined): Generator<string> {
+  if (health !== 'ok') yield `it does not answer: ${health}`
+  const capacity = metrics?.capacityTokens
+  if (capacity !== undefined && worker.capacityTokens !== capacity) {
+    yield `set its capacityTokens to ${capacity}`
+  }
+  if (metrics?.prefixCaching === false) yield 'turn prefix caching on in the engine'
+  if (worker.events === null) return
+  const size = worker.events.blockTokens ?? metrics?.blockTokens
+  if (size !== undefined && size !== blockTokens) yield `set cache.blockTokens to ${size}`
+  for (const { connected, lastError, rank } of worker.events.ranks) {
+    if (!connected) yield `rank ${rank} has no events: ${lastError ?? 'no connection yet'}`
+  }
+  const told = ADVICE[worker.evidence.doubt ?? '']
+  if (told !== undefined) yield told
+}
+
+function renderDiagnosis(rows: readonly Row[]): string {
+  const head = ['WORKER', 'HEALTH', 'ENGINE', 'CAPACITY', 'BLOCK', 'EVENTS', 'SEQUENCE', 'TRUST']
+  const cells = rows.map((row) => [
+    row.worker,
+    row.health === 'ok' ? 'ok' : 'failed',
+    row.engine ?? undefined,
+    row.capacityTokens ?? undefined,
+    row.blockTokens ?? undefined,
+    row.events,
+    row.sequence ?? undefined,
+    row.doubt === null ? row.trust : `${row.trust} (${row.doubt})`,
+  ])
+  const advice = rows.flatMap((row) => row.advice.map((each) => `${row.worker}: ${each}`))
+  const lines = advice.length === 0 ? ['nothing to change'] : advice
+  return `${table(head, cells)}\n\n${lines.join('\n')}\n`
+}
+
+export { diagnose, type Examined, type Row, renderDiagnosis }

@@ -1,0 +1,92 @@
+/**
+ * `warmpath doctor`: do the engines and the configuration agree?
+ *
+ * Listens to the workers of a configuration file as a gateway would, for a few seconds, asks each of
+ * them for its health and its metrics, and says what should be changed. It sends no turn and changes
+ * nothing. It ends with 1 when there is something to change.
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Command, InvalidArgumentError } from 'commander'
+import { type EngineMetrics, readMetrics } from '../engines/index.js'
+import { loadConfig } from '../gateway/index.js'
+import { Scheduler, type SchedulerOptions, WarmpathError, type WorkerStatus } from '../index.js'
+import { diagnose, renderDiagnosis } from './diagnosis.js'
+
+interface DoctorOptions {
+  config: string
+  wait: number
+  json?: true
+}
+
+const LIMIT_MS = 5_000
+/** No engine's metrics are longer. */
+const MAX_TEXT = 8 << 20
+const DEFAULT_BLOCK_TOKENS = 64
+
+function doctorCommand(): Command {
+  return new Command('doctor')
+    .description('ask the configured workers and listen to their events: does everything agree?')
+    .requiredOption('-c, --config <file>', 'configuration file of the gateway (JSON)')
+    .option('-w, --wait <seconds>', 'how long to listen to events', readSeconds, 3)
+    .option('--json', 'the findings as JSON')
+    .action(doctor)
+}
+
+function readSeconds(text: string): number {
+  const seconds = Number(text)
+  if (text !== '' && seconds >= 0 && seconds <= 600) return seconds
+  throw new InvalidArgumentError('It must be a number of seconds from 0 to 600.')
+}
+
+async function doctor({ config: file, wait, json }: DoctorOptions): Promise<void> {
+  const { scheduler: options } = await loadConfig(file, process.env)
+  if (options instanceof Scheduler) throw new WarmpathError('WARMPATH_CONFIG', 'needs options')
+  using scheduler = new Scheduler(options)
+  const blockTokens = options.cache?.blockTokens ?? DEFAULT_BLOCK_TOKENS
+  const urls = addresses(options)
+  await sleep(wait * 1000)
+  scheduler.poll()
+  const { workers } = scheduler.status()
+  const own = workers.filter(({ id }) => urls.has(id))
+  const rows = await Promise.all(
+    own.map(async (worker) => diagnose({ ...(await examine(worker, urls)), blockTokens })),
+  )
+  process.stdout.write(
+    json ? `${JSON.stringify({ workers: rows }, null, 2)}\n` : renderDiagnosis(rows),
+  )
+  if (rows.some(({ advice }) => advice.length > 0)) process.exitCode = 1
+}
+
+/** Id -> base address of the engines; hosted targets have no worker of their own in the file. */
+function addresses({ workers = [] }: SchedulerOptions): Map<string, string> {
+  return new Map(
+    workers.map(({ id, url }) => [id ?? new URL(url).host, url.replace(/\/+(v1\/*)?$/, '')]),
+  )
+}
+
+interface Answers {
+  readonly worker: WorkerStatus
+  readonly health: string
+  readonly metrics?: EngineMetrics
+}
+
+async function examine(worker: WorkerStatus, urls: ReadonlyMap<string, string>): Promise<Answers> {
+  const base = urls.get(worker.id) ?? ''
+  const [health, text] = await Promise.all([ask(`${base}/health`), ask(`${base}/metrics`)])
+  const metrics = text.ok === undefined ? undefined : readMetrics(text.ok)
+  return { worker, health: health.error ?? 'ok', ...(metrics && { metrics }) }
+}
+
+async function ask(url: string): Promise<{ ok?: string; error?: string }> {
+  try {
+    const response = await fetch(url, { signal: AbortSignal.timeout(LIMIT_MS) })
+    const text = await response.text()
+    if (!response.ok) return { error: `status ${response.status}` }
+    return { ok: text.slice(0, MAX_TEXT) }
+  } catch (error) {
+    const cause = (error as Error).cause as { code?: string } | undefined
+    return { error: cause?.code ?? (error as Error).name }
+  }
+}
+
+export { doctorCommand }

@@ -1,0 +1,2 @@
+/** What engines tell of themselves over HTTP. */
+export { type EngineMetrics, readMetrics } from './metrics.js'
