@@ -163,6 +163,9 @@ impl Driver {
                     Some((home, left)) if home == worker => left.min(begin.prompt_tokens),
                     _ => 0,
                 },
+                host_tokens: 0,
+                disk_tokens: 0,
+                rank: None,
                 prefill_tokens: 0,
                 active_tokens: here.clone().map(|s| u64::from(s.tokens)).sum::<u64>()
                     + stranger.map_or(0, |&tokens| tokens.into()),
