@@ -108,7 +108,7 @@ export declare function provokePanic(handle: SchedulerHandle): void
 
 /**
  * Reads traces as one workload, in the background. Options as JSON: `paths` of files and folders,
- * `format`, `lenient`, `blockTokens`, `select`.
+ * `format`, `lenient`, `blockTokens`, `keepSideChains`, `select`.
  */
 export declare function readWorkload(options: string): Promise<WorkloadHandle>
 
