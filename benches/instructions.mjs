@@ -24,6 +24,10 @@ const SCENARIOS = [
   { name: 'find-16384', operation: 'a look-up, 64 workers have all of 16,384 blocks', goal: 600 },
   { name: 'follow', operation: "a turn, for its session's path and the working set" },
   { name: 'hash', operation: 'a block of 64 tokens, chain included' },
+  { name: 'turn-10k', operation: 'a turn of 10k tokens of text, submit to completion' },
+  { name: 'turn-100k', operation: 'the same of 100k tokens' },
+  { name: 'turn-10k-body', operation: 'the same of 10k, held against the last body' },
+  { name: 'turn-100k-body', operation: 'the same of 100k' },
 ]
 
 const HELP = `Usage: npm run bench:instructions -- [options]
@@ -63,7 +67,7 @@ function main() {
   if (values.json) writeFileSync(values.json, `${JSON.stringify({ rows: judged }, null, 2)}\n`)
   for (const row of judged) {
     console.log(
-      `${row.name.padEnd(12)} ${String(row.value).padStart(6)} (${row.goal}) ${row.holds ? 'ok' : 'TOO MANY'}`,
+      `${row.name.padEnd(14)} ${String(row.value).padStart(7)} (${row.goal}) ${row.holds ? 'ok' : 'TOO MANY'}`,
     )
   }
   if (judged.some((row) => !row.holds)) process.exitCode = 1

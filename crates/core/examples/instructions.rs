@@ -12,7 +12,13 @@ use std::num::NonZeroU32;
 
 use warmpath_core::block::{Chain, Seed, hash_content, hash_tokens};
 use warmpath_core::prefix::{Overlap, PlaceOptions, PrefixIndex, StoredBlock, StoredBlocks, Tier};
+use warmpath_core::scheduler::Prompt;
 use warmpath_core::{Micros, PlaceId, ProgramId, WorkerId};
+
+#[path = "support/turns.rs"]
+mod turns;
+
+use turns::Written;
 
 const BLOCK: NonZeroU32 = NonZeroU32::new(64).unwrap();
 const WORKERS: u32 = 8;
@@ -239,6 +245,67 @@ fn hash() -> usize {
     BLOCKS
 }
 
+/// Turns of sessions that go on, from submit to completion. With the bytes of their bodies a message
+/// is all of its text that they bring; else they bring the whole text.
+fn turn(messages: usize, with_body: bool) -> usize {
+    const SESSIONS: u64 = 8;
+    const TURNS: usize = 6;
+    /// What a session's first turns learn is not counted: from the third on it goes on.
+    const LEARNING: usize = 2;
+    let mut scheduler = turns::fleet(4);
+    let mut at = 1;
+    for turn in 0..TURNS {
+        for number in 0..SESSIONS {
+            at += 1;
+            let now = Micros(at);
+            let name = format!("session-{number}");
+            let Written { text, segments } = turns::prompt(number, messages + turn);
+            let body = body(&text, segments.len());
+            let mut decide = || {
+                let recalled = match with_body {
+                    true => scheduler.recall("", &name, &body, b"messages"),
+                    false => None,
+                };
+                let known = recalled.as_ref().map_or(0, |recalled| recalled.items());
+                let start: usize = segments[..known].iter().map(|s| s.bytes as usize).sum();
+                let (bytes, segments) = (&text[start..], &segments[known..]);
+                let prompt = match &recalled {
+                    None => Prompt::Text { bytes, segments },
+                    Some(recalled) => Prompt::Recalled {
+                        recalled,
+                        bytes,
+                        segments,
+                    },
+                };
+                let submitted = turns::submit(&mut scheduler, now, &name, prompt);
+                turns::complete(&mut scheduler, now, &submitted);
+            };
+            match turn < LEARNING {
+                true => decide(),
+                false => measured(decide),
+            }
+        }
+    }
+    SESSIONS as usize * (TURNS - LEARNING)
+}
+
+/// JSON with the messages of a text; none of its characters needs an escape but quotes and backslashes,
+/// which are left out.
+fn body(text: &[u8], messages: usize) -> Vec<u8> {
+    let mut body = b"{\"messages\":[".to_vec();
+    for (n, message) in text.chunks(text.len() / messages).enumerate() {
+        body.extend_from_slice(if n > 0 {
+            b",{\"content\":\""
+        } else {
+            b"{\"content\":\""
+        });
+        body.extend(message.iter().filter(|byte| !matches!(byte, b'"' | b'\\')));
+        body.extend_from_slice(b"\"}");
+    }
+    body.extend_from_slice(b"]}");
+    body
+}
+
 fn main() {
     let scenario = std::env::args().nth(1).unwrap_or_default();
     let operations = match scenario.as_str() {
@@ -250,6 +317,10 @@ fn main() {
         "find-16384" => find(16_384),
         "follow" => follow(),
         "hash" => hash(),
+        "turn-10k" => turn(17, false),
+        "turn-100k" => turn(170, false),
+        "turn-10k-body" => turn(17, true),
+        "turn-100k-body" => turn(170, true),
         other => panic!("no scenario is called {other:?}"),
     };
     println!("{operations}");
