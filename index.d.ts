@@ -172,6 +172,17 @@ export declare function topology(handle: SchedulerHandle): string
  */
 export declare function turnHashes(handle: SchedulerHandle, reservation: number, cuts: Uint32Array, key: Uint8Array, out: BigUint64Array): number
 
+/** The short form of a receipt's choice of model; null when it has left the ring or never was. */
+export declare function turnReason(handle: SchedulerHandle, receipt: number): TurnReason | null
+
+/** Why the model of a turn answers, by the number of its receipt. */
+export interface TurnReason {
+  /** Whether the session changes its model with this turn. */
+  isSwitch: boolean
+  /** A code of docs/reasons.md. */
+  reason: string
+}
+
 /**
  * Decides recorded decisions again, in the background. Options as JSON: `paths`, `capacityTokens`,
  * `admission`, `seed`. Returns what was checked and the first difference, as JSON.

@@ -872,6 +872,7 @@ module.exports.stopRun = nativeBinding.stopRun
 module.exports.submitTurn = nativeBinding.submitTurn
 module.exports.topology = nativeBinding.topology
 module.exports.turnHashes = nativeBinding.turnHashes
+module.exports.turnReason = nativeBinding.turnReason
 module.exports.verifyDecisions = nativeBinding.verifyDecisions
 module.exports.workloadBlocks = nativeBinding.workloadBlocks
 module.exports.workloadBounds = nativeBinding.workloadBounds

@@ -44,8 +44,9 @@ test('the native options carry every default', (t) => {
       {
         name: 'default',
         group: 0,
+        model: {},
         detail:
-          '{"dialects":["openai-chat","openai-responses","anthropic-messages"],"auth":{"kind":"none"}}',
+          '{"dialects":["openai-chat","openai-responses","anthropic-messages"],"auth":{"kind":"none"},"card":{}}',
       },
     ],
     admission: {
@@ -57,6 +58,7 @@ test('the native options carry every default', (t) => {
       intervalMs: 5000,
       thetaBp: 5000,
     },
+    continuity: { policy: 'bound', toolOwnerDown: 'fail', stateOwnerDown: 'fail' },
     score: {
       overlapCredit: 1,
       overlapDecay: 0,

@@ -362,4 +362,16 @@ const responses: Client = {
 
 const CLIENTS = [chat, messages, responses]
 
-export { at, CLIENTS, type Client, chat, fixture, type Json, messages, post, responses, start }
+export {
+  at,
+  CLIENTS,
+  type Client,
+  chat,
+  fixture,
+  type Json,
+  messages,
+  parseSse,
+  post,
+  responses,
+  start,
+}

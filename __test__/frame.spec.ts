@@ -12,6 +12,8 @@ const base: TurnFrame = {
   tenant: '',
   session: '',
   parent: '',
+  route: '',
+  drift: false,
   targets: [0],
   toolResults: [],
   state: [],
@@ -29,7 +31,7 @@ function textOf(...segments: string[]) {
 
 /** Reads the arrays back the way their layout says. */
 function decode({ head, ids: bytes, prompt: text }: FrameWriter) {
-  let at = 12
+  let at = 14
   const words = (count = 0): number[] => {
     at += count
     return [...head.subarray(at - count, at)]
@@ -55,6 +57,8 @@ function decode({ head, ids: bytes, prompt: text }: FrameWriter) {
     tenant: take(head[4]),
     session: take(head[5]),
     parent: take(head[6]),
+    route: take(head[13]),
+    base: head[12],
     targets,
     toolResults: results.map(take),
     state: state.map(take),
@@ -75,6 +79,9 @@ test('every field arrives where the layout says', (t) => {
     tenant: 'té',
     session: 's',
     parent: 'p🙂',
+    route: 'chät',
+    drift: true,
+    base: 1,
     targets: [3, 1],
     toolResults: ['call_1', ''],
     state: ['response:é'],
@@ -86,12 +93,14 @@ test('every field arrives where the layout says', (t) => {
     },
   })
   t.deepEqual(decode(writer), {
-    flags: 3,
+    flags: 7,
     kind: 0,
     maxOutputTokens: 0xffff_ffff,
     tenant: 'té',
     session: 's',
     parent: 'p🙂',
+    route: 'chät',
+    base: 2,
     targets: [3, 1],
     toolResults: ['call_1', ''],
     state: ['response:é'],

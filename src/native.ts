@@ -100,6 +100,7 @@ export interface NativeFace {
     out: Float64Array,
   ): string
   receipt(handle: SchedulerHandle, id: number): string | null
+  turnReason(handle: SchedulerHandle, receipt: number): { isSwitch: boolean; reason: string } | null
   status(handle: SchedulerHandle): string
 }
 

@@ -53,6 +53,7 @@ import {
   type RequestRules,
   readRequest,
   readWhole,
+  routeOf,
   type TurnRequest,
   tenantOf,
 } from './turn/request.js'
@@ -444,6 +445,8 @@ export class Scheduler {
     const { topology } = this.#link
     const names = this.#catalog.targetsFor(model, dialect.name)
     const exact = request.tokens ?? request.hashes
+    const { base } = request
+    if (base !== undefined && !names.includes(base)) refuseArgument('base', names.join(', '))
     return {
       final: identity.final,
       stream: facts?.stream ?? false,
@@ -461,6 +464,9 @@ export class Scheduler {
       tenant,
       session: identity.session ?? '',
       parent: identity.parent ?? '',
+      route: routeOf(request),
+      drift: request.drift ?? false,
+      ...(base !== undefined && { base: topology.targetByName(base).index }),
       targets: names.map((name) => topology.targetByName(name).index),
       toolResults: facts?.toolResults ?? [],
       state: facts?.state ?? [],

@@ -13,8 +13,8 @@ import type { Logger } from './config/index.js'
 import type { Usage } from './dialects/index.js'
 import { WarmpathError } from './errors.js'
 import { askForUsage, requestHeaders, UsageChunkFilter, upstreamUrl } from './forward/index.js'
-import type { Receipt } from './link/report.js'
-import { receiptOf } from './link/report.js'
+import type { Receipt, TurnReason } from './link/report.js'
+import { reasonOf, receiptOf } from './link/report.js'
 import type { KnownTarget, KnownWorker } from './link/topology.js'
 import type { Completion, Link, Placement } from './link.js'
 import type { TurnTrace } from './trace/index.js'
@@ -146,6 +146,14 @@ export class Turn {
 
   get receiptId(): string {
     return String(this.#route.receipt)
+  }
+
+  /**
+   * Why its model answers, as a code of docs/reasons.md, and whether its session changes its model with
+   * it. Undefined when the receipt has been overwritten.
+   */
+  get reason(): TurnReason | undefined {
+    return reasonOf(this.#plan.link, this.#route.receipt)
   }
 
   get predictedCachedTokens(): number {

@@ -7,6 +7,7 @@
  * are a dash, never a zero.
  */
 import type { Receipt, Refusal, Status } from '../index.js'
+import { modelFacts, modelTable } from './render-model.js'
 import { table, text, visible } from './table.js'
 
 /** Workers as a table, then the figures of the whole. */
@@ -75,10 +76,12 @@ function renderReceipt(receipt: Receipt): string {
       ['prompt', `${text(prompt.tokens)} tokens, ${text(prompt.blocks)} blocks`],
       ['credit', credit(receipt)],
       ['lock', lock(receipt)],
+      ...modelFacts(receipt),
       ['admission', admission(receipt)],
       ['outcome', outcome(receipt)],
     ]),
     '',
+    ...modelTable(receipt),
     table(['  worker', 'cost', 'overlap', 'prefill', 'active', 'added', 'turns'], rows),
     '',
     ...(left === '' ? [] : [left]),

@@ -1,8 +1,11 @@
 /**
  * Options of a scheduler: their types, and the way from what was written to what is meant.
  */
+
+export type { ModelPrice, PriceCatalogue, PriceOptions } from '../providers/index.js'
 export { Catalog } from './catalog.js'
 export { HOP_BY_HOP, OF_ONE_CONNECTION } from './connection.js'
+export type { ContinuitySettings, Grade, ModelCard, ModelPolicy } from './continuity.js'
 export { type EnvCredential, env } from './env.js'
 export { nativeOptions, nativeWorker, type TargetDetail, type WorkerDetail } from './native.js'
 export { type ResolvedConfig, resolve, type TargetEntry } from './resolve.js'
@@ -12,6 +15,7 @@ export type {
   AdmissionOptions,
   CacheOptions,
   CacheRuleOptions,
+  ContinuityOptions,
   Credential,
   ForwardOptions,
   HysteresisOptions,
@@ -19,6 +23,8 @@ export type {
   KvEventsOptions,
   LimitOptions,
   Logger,
+  OwnerDownOptions,
+  SaarOptions,
   SchedulerOptions,
   ScoreOptions,
   TargetOptions,

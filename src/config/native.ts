@@ -5,6 +5,7 @@
  * Addresses and credentials mean nothing to the core; it carries them as one string a worker and a
  * target, so that a scheduler that several threads share knows them in each of them.
  */
+import type { ModelCard } from './continuity.js'
 import type { ResolvedConfig, TargetEntry } from './resolve.js'
 import type { WorkerEntry } from './worker.js'
 
@@ -20,13 +21,21 @@ export function nativeOptions(config: ResolvedConfig): string {
     targets: config.targets.map(({ name, group, ...detail }) => ({
       name,
       group,
+      model: nativeModel(detail.card),
       detail: JSON.stringify(detail satisfies TargetDetail),
     })),
     admission,
+    continuity: config.continuity,
     score,
     limits: nativeLimits,
     seed,
   })
+}
+
+function nativeModel({ price, ...card }: ModelCard): object {
+  if (price === undefined) return card
+  const { cache: _ofReceipts, ...dollars } = price
+  return { ...card, price: dollars }
 }
 
 export function nativeWorker(worker: WorkerEntry, group: number): object {

@@ -10,6 +10,7 @@
 import type { HeaderMap } from '../identity/index.js'
 import { type CacheRules, groupCache } from './cache.js'
 import { callback, dictionary, type Fields, fields, list, name, refuse, shown } from './check.js'
+import { type ContinuitySettings, catalogueOf, continuity } from './continuity.js'
 import { type Settings, settings } from './settings.js'
 import { type TargetDraft, targetDrafts } from './target.js'
 import { type TraceSettings, traceSettings } from './trace.js'
@@ -25,6 +26,7 @@ export interface ResolvedConfig {
   readonly targets: readonly TargetEntry[]
   readonly aliases: ReadonlyMap<string, readonly string[]>
   readonly settings: Settings
+  readonly continuity: ContinuitySettings
   readonly forwardHeaders: readonly string[]
   readonly tenant?: (headers: HeaderMap) => string | undefined
   readonly clock?: () => number
@@ -33,7 +35,17 @@ export interface ResolvedConfig {
 }
 
 const OPTION_FIELDS = [
-  ...['workers', 'targets', 'aliases', 'admission', 'score', 'cache', 'identity', 'forward'],
+  ...[
+    'workers',
+    'targets',
+    'aliases',
+    'admission',
+    'continuity',
+    'score',
+    'cache',
+    'identity',
+    'forward',
+  ],
   ...['limits', 'trace', 'seed', 'clock', 'logger'],
 ]
 const LOG_LEVELS = ['debug', 'info', 'warn', 'error']
@@ -44,7 +56,9 @@ export function resolve(
 ): ResolvedConfig {
   const given = fields(options, 'options', OPTION_FIELDS)
   const workers = declaredWorkers(given.workers)
-  const drafts = targetDrafts(given.targets, workers, environment)
+  const catalogue = catalogueOf(given.continuity)
+  const drafts = targetDrafts(given.targets, workers, { environment, catalogue })
+  const named = aliases(given.aliases, drafts)
   const groupOf = groups(drafts)
   const groupOfWorker = (id: string, path: string): number =>
     groupOf.get(id) ?? refuse(path, 'every worker must serve a target', `unused ${shown(id)}`)
@@ -64,8 +78,9 @@ export function resolve(
       ...rest,
       group: groupOfWorker(served[0] ?? '', `targets.${rest.name}.workers`),
     })),
-    aliases: aliases(given.aliases, drafts),
+    aliases: named,
     settings: settled,
+    continuity: continuity(given.continuity, named, drafts),
     forwardHeaders: forwardHeaders(given.forward),
     trace: traceSettings(given.trace),
     ...hooks(given),

@@ -6,8 +6,10 @@
  * variables are read here and only here. Throws CONFIG; never shows a key.
  */
 import type { DialectName } from '../dialects/index.js'
+import type { PriceCatalogue } from '../providers/index.js'
 import { cacheRules, hasRules, RULE_FIELDS, type TargetCache } from './cache.js'
 import { dictionary, fields, list, name, oneOf, refuse, secretText, shown } from './check.js'
+import { CARD_FIELDS, type ModelCard, modelCard } from './continuity.js'
 import { ALL_DIALECTS, type Hosted, hosted } from './hosted.js'
 import type { WorkerEntry } from './worker.js'
 
@@ -28,12 +30,23 @@ export interface TargetDraft {
   /** Never empty, no duplicates, in the order written. */
   readonly workers: readonly string[]
   readonly cache: TargetCache
+  /** What is known of its model. */
+  readonly card: ModelCard
 }
 
 /** Name of the one target of the short form. */
 export const DEFAULT_TARGET = 'default'
 
-const TARGET_FIELDS = ['model', 'provider', 'workers', 'credential', 'dialect', 'cache']
+const TARGET_FIELDS = [
+  ...['model', 'provider', 'workers', 'credential', 'dialect', 'cache'],
+  ...CARD_FIELDS,
+]
+
+/** Where keys and prices are looked up. */
+export interface TargetSources {
+  readonly environment: NodeJS.ProcessEnv
+  readonly catalogue: PriceCatalogue | undefined
+}
 
 /**
  * All targets. `workers` holds the declared ones and is extended by the hosted ones that targets
@@ -42,7 +55,7 @@ const TARGET_FIELDS = ['model', 'provider', 'workers', 'credential', 'dialect', 
 export function targetDrafts(
   value: unknown,
   workers: Map<string, WorkerEntry>,
-  environment: NodeJS.ProcessEnv,
+  { environment, catalogue }: TargetSources,
 ): TargetDraft[] {
   const declared = [...workers.keys()]
   if (value === undefined) return [passThrough(declared)]
@@ -54,9 +67,10 @@ export function targetDrafts(
     const known = hosted(provider)
     const auth = authOf(given.credential, `${path}.credential`, known, environment)
     const dialects = dialectsOf(given.dialect, `${path}.dialect`) ?? known.dialects
+    const model = given.model === undefined ? key : name(given.model, `${path}.model`)
     return {
       name: name(key, path),
-      model: given.model === undefined ? key : name(given.model, `${path}.model`),
+      model,
       ...(provider === undefined ? {} : { provider }),
       dialects,
       auth,
@@ -67,6 +81,7 @@ export function targetDrafts(
             ? all(declared, path)
             : [addHosted(key, known.url, auth, workers)],
       cache: cacheOf(given.cache, `${path}.cache`, dialects, known),
+      card: modelCard(given, path, { provider, model, catalogue }),
     }
   })
   if (drafts.length === 0) refuse('targets', 'needs at least one target')
@@ -81,6 +96,7 @@ function passThrough(declared: readonly string[]): TargetDraft {
     auth: { kind: 'none' },
     workers: declared,
     cache: {},
+    card: {},
   }
 }
 

@@ -7,6 +7,8 @@
  */
 import type { DialectName } from '../dialects/index.js'
 import type { HeaderMap } from '../identity/index.js'
+import type { PriceCatalogue, PriceOptions } from '../providers/index.js'
+import type { Grade, ModelPolicy } from './continuity.js'
 import type { EnvCredential } from './env.js'
 import type { TraceOptions } from './trace.js'
 
@@ -66,6 +68,18 @@ export interface TargetOptions {
    * have the same cache. Default: what is published of the provider `anthropic`, else `cache`.
    */
   cache?: CacheRuleOptions
+  /** How strong the model is among those that an alias offers. Absent: taken to be `middle`. */
+  grade?: Grade
+  /** How good its answers are, in [0, 1]. Default: 0.64, 0.78 or 0.94 by grade. */
+  quality?: number
+  /**
+   * US dollars a million tokens. What it does not say of the cache is what is published of the
+   * provider's; where nothing is, cached input is as dear as any. Default: that of `continuity.prices`;
+   * a model without a price is taken to be free, and receipts say so.
+   */
+  price?: PriceOptions
+  /** Tokens of prompt and answer that it can read; a longer turn goes elsewhere. Absent: any. */
+  contextTokens?: number
 }
 
 /** How a cache finds what it has of a prompt, and how long it has it. */
@@ -139,6 +153,53 @@ export interface AdmissionOptions {
   intervalMs?: number
 }
 
+/** Which model answers where an alias offers several. Tool loops and provider state go first. */
+export interface ContinuityOptions {
+  /**
+   * `lookahead`: the least expected price of this turn and those to come, quality included. `saar`: the
+   * published session-aware policy. `locks-only` and `single-turn`: the base choice; `sticky`: the first
+   * one for ever; `constant`: always `grade`. `bound`: the session's target, else the first that is up.
+   * Default: `lookahead` when an alias offers several models and every target of every alias that
+   * offers more than one has a price and a grade, else `bound`.
+   */
+  policy?: ModelPolicy
+  /** Is asked as well, and only noted in receipts. */
+  shadow?: ModelPolicy
+  /** `lookahead`: what a point of quality (1.0) is worth for one turn, in US dollars. Default 0.5. */
+  lambda?: number
+  /** `lookahead`: quality that is lacking against the base choice's grade, or the best model. Default `shortfall`. */
+  value?: 'shortfall' | 'quality'
+  /** `lookahead`: US dollars that a switch must save. Default 0. */
+  fee?: number
+  /** `lookahead`: no weaker model answers, where there is a stronger one. Default `small`. */
+  floor?: Grade
+  /** `constant` only. Default `middle`. */
+  grade?: Grade
+  saar?: SaarOptions
+  /** What happens when whoever a turn is bound to cannot take it. */
+  ownerDown?: OwnerDownOptions
+  /** Prices by model name, in the shape of LiteLLM's price file or of models.dev. Nothing is fetched. */
+  prices?: PriceCatalogue
+}
+
+/** Parts of `saar`; its locks are the scheduler's and cannot be taken away. */
+export interface SaarOptions {
+  /** Turns that a session is expected to have. Absent: not reckoned with. */
+  expectedTurns?: number
+  /** Another task takes the base choice. Default true. */
+  driftReset?: boolean
+  /** A session that was idle takes the base choice. Default true. */
+  idleReset?: boolean
+  /** Dear models make a switch dearer. Default true. */
+  pricePressure?: boolean
+}
+
+/** `fail` (default): the turn is refused with OWNER_UNAVAILABLE. `escape`: it is free, and its receipt says so. */
+export interface OwnerDownOptions {
+  toolLoop?: 'fail' | 'escape'
+  providerState?: 'fail' | 'escape'
+}
+
 /** Weights of a worker's cost; all finite and not negative. */
 export interface ScoreOptions {
   overlapCredit?: number
@@ -192,6 +253,7 @@ export interface SchedulerOptions {
   /** Names clients ask for -> targets in order of preference. */
   aliases?: Record<string, string[]>
   admission?: AdmissionOptions
+  continuity?: ContinuityOptions
   score?: ScoreOptions
   cache?: CacheOptions
   identity?: IdentityOptions

@@ -20,6 +20,12 @@ export interface TurnFrame {
   readonly tenant: string
   readonly session: string
   readonly parent: string
+  /** What kind of work it is; empty: of no kind of its own. */
+  readonly route: string
+  /** Whether the task is another one than before. */
+  readonly drift: boolean
+  /** Index of the target that the caller would take. */
+  readonly base?: number
   /** Target indices in order of preference. */
   readonly targets: readonly number[]
   readonly toolResults: readonly string[]
@@ -65,7 +71,10 @@ const HEAD = {
   toolResults: 9,
   state: 10,
   segments: 11,
-  size: 12,
+  /** Its index + 1; 0: the first of the targets that is up. */
+  base: 12,
+  routeBytes: 13,
+  size: 14,
 } as const
 /** Flags of a segment: two bits, content blocks beyond the first, minutes of its breakpoint. */
 const VOLATILE = 1
@@ -132,13 +141,15 @@ export class FrameWriter {
     const words = HEAD.size + targets.length + toolResults.length + state.length + 2 * segments
     this.#reset(words)
     const head = this.#head
-    head[HEAD.flags] = (frame.final ? 1 : 0) | (frame.stream ? 2 : 0)
+    head[HEAD.flags] = (frame.final ? 1 : 0) | (frame.stream ? 2 : 0) | (frame.drift ? 4 : 0)
     head[HEAD.kind] = frame.kind
     head[HEAD.maxOutputTokens] = Math.min(frame.maxOutputTokens, MAX_U32)
     head[HEAD.promptTokens] = frame.ticket ?? 0
     head[HEAD.tenantBytes] = this.#append(frame.tenant)
     head[HEAD.sessionBytes] = this.#append(frame.session)
     head[HEAD.parentBytes] = this.#append(frame.parent)
+    head[HEAD.routeBytes] = this.#append(frame.route)
+    head[HEAD.base] = frame.base === undefined ? 0 : frame.base + 1
     head[HEAD.pinnedWorker] = 0
     head[HEAD.targets] = targets.length
     head[HEAD.toolResults] = toolResults.length

@@ -4,6 +4,7 @@
  * The core writes these as JSON when somebody asks, with names in place of its numbers. Here they
  * get their types, and candidates the address of their worker. Nothing is computed.
  */
+import type { Grade, ModelPolicy, ModelPrice } from '../config/index.js'
 import type { Link } from '../link.js'
 import { native } from '../native.js'
 import type { Topology } from './topology.js'
@@ -98,6 +99,99 @@ export type Refusal = { readonly worker: string } & (
     }
 )
 
+/** Why the model of a turn answers, in short. */
+export interface TurnReason {
+  /** Whether the session changes its model with this turn. */
+  readonly isSwitch: boolean
+  /** A code of docs/reasons.md. */
+  readonly reason: string
+}
+
+/** One model that could have taken the turn. Money in US dollars. */
+export interface ModelRow {
+  readonly target: string
+  readonly chosen: boolean
+  readonly grade: Grade
+  /** In [0, 1]. */
+  readonly quality: number
+  /** Tokens of the prompt that its cache is believed to hold. */
+  readonly warmTokens: number
+  /** Dollars a million tokens; null: none is known, and it was taken to be free. */
+  readonly price:
+    | (Omit<ModelPrice, 'cache'> & {
+        /** Where the price of cached input comes from; `unknown`: it is as dear as any. */
+        readonly cache?: ModelPrice['cache']
+      })
+    | null
+  /** By `lookahead` only. */
+  readonly terms: {
+    /** This prompt. */
+    readonly prompt: number
+    /** Of its tokens, those that are not read from the cache. */
+    readonly coldTokens: number
+    /** The answer. */
+    readonly answer: number
+    /** Quality that is lacking, in [0, 1]; costs `lambda` dollars a point. */
+    readonly shortfall: number
+    /** What the turns to come are expected to cost. */
+    readonly later: number
+    readonly total: number
+    /** Whether the model is strong enough. */
+    readonly allowed: boolean
+  } | null
+}
+
+/** What was weighed beside the rows. `saar`: terms without a unit; `lookahead`: dollars, counts, chances. */
+export type Weighed =
+  | {
+      readonly gain: number
+      readonly cost: number
+      readonly mass: number
+      readonly warmth: number
+      readonly multiplier: number
+    }
+  | {
+      readonly lambda: number
+      readonly fee: number
+      /** Chance that the next turn is locked. */
+      readonly lockNext: number
+      readonly expectedTurns: number
+      readonly answerTokens: number
+      /** Which state of the counts was believed. */
+      readonly epoch: number
+    }
+
+/** How the model of a turn was chosen. */
+export interface ModelChoice {
+  readonly policy: ModelPolicy
+  /** A code of docs/reasons.md. */
+  readonly reason: string
+  /** Whether the session changes its model. */
+  readonly switched: boolean
+  /** The base choice. */
+  readonly asked: string
+  /** The session's model before; null when it had none, or that one could not take the turn. */
+  readonly before: string | null
+  /** Where the past stopped to bind. */
+  readonly boundary: 'idle' | 'drift' | 'new-conversation' | 'too-long' | null
+  readonly promptTokens: number
+  /** Of these, tokens that were there before. */
+  readonly historyTokens: number
+  /** Of the session, before this one. */
+  readonly turns: number
+  readonly switches: number
+  readonly rows: readonly ModelRow[]
+  readonly weighed: Weighed | null
+  /** The decision made once more from this record alone, when it was asked for. */
+  readonly again: { readonly target: string; readonly reason: string; readonly agrees: boolean }
+  /** What the policy that only watches would have done. */
+  readonly shadow: {
+    readonly policy: ModelPolicy
+    readonly target: string
+    readonly reason: string
+  } | null
+}
+
 /** Why a turn went where it went; the costs can be computed again from it. */
 export interface Receipt {
   readonly id: string
@@ -112,8 +206,12 @@ export interface Receipt {
   readonly detour: boolean
   readonly lock: {
     readonly decided: 'free' | 'tool-loop' | 'provider-state' | 'both'
+    /** Whether it was disregarded, as the options allow when the owner is down. */
+    readonly escaped: boolean
     readonly [note: string]: unknown
   }
+  /** How the model was chosen; null where there was no choice. */
+  readonly model: ModelChoice | null
   readonly admission: {
     /** `kept`: where the session is; `placed`: where admission has found room. */
     readonly verdict: 'free' | 'kept' | 'placed' | 'held'
@@ -190,6 +288,8 @@ export interface Status {
   readonly holds: number
   readonly paused: number
   readonly owners: number
+  /** Owners of ids that were forgotten for newer ones. */
+  readonly ownersForgotten: number
   readonly receipts: number
   readonly workers: readonly WorkerStatus[]
   readonly targets: readonly string[]
@@ -222,7 +322,25 @@ export function receiptOf(link: Link, id: string): Receipt | undefined {
   const number = /^\d{1,16}$/.test(id) ? Number(id) : undefined
   if (number === undefined) return undefined
   const json = link.read((handle) => native.receipt(handle, number))
-  return json === null ? undefined : (JSON.parse(json) as Receipt)
+  if (json === null) return undefined
+  const receipt = JSON.parse(json) as Receipt
+  const { model } = receipt
+  return model === null ? receipt : { ...receipt, model: withSources(model, link.topology) }
+}
+
+/** The core prices; where a price comes from is our knowledge. */
+function withSources(model: ModelChoice, topology: Topology): ModelChoice {
+  const rows = model.rows.map((row) => {
+    const cache = topology.targetByName(row.target).card.price?.cache
+    return row.price === null || cache === undefined
+      ? row
+      : { ...row, price: { ...row.price, cache } }
+  })
+  return { ...model, rows }
+}
+
+export function reasonOf(link: Link, receipt: number): TurnReason | undefined {
+  return link.read((handle) => native.turnReason(handle, receipt)) ?? undefined
 }
 
 export function statusOf(link: Link): Status {

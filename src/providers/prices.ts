@@ -47,16 +47,27 @@ export function completePrice(
 ): ModelPrice {
   const terms = cacheTerms(provider, model)
   if (cached !== undefined) {
-    return { input, output, cached, write: write ?? input * (terms?.write ?? 1), cache: 'given' }
+    return {
+      input,
+      output,
+      cached,
+      write: write ?? dollars(input * (terms?.write ?? 1)),
+      cache: 'given',
+    }
   }
   if (terms === undefined) return { input, output, cached: input, write: input, cache: 'unknown' }
   return {
     input,
     output,
-    cached: input * terms.read,
-    write: write ?? input * terms.write,
+    cached: dollars(input * terms.read),
+    write: write ?? dollars(input * terms.write),
     cache: 'published',
   }
+}
+
+/** Without what multiplication adds: half a millionth of a cent is no price. */
+function dollars(product: number): number {
+  return Number(product.toPrecision(12))
 }
 
 /** The price of a model in a catalogue; undefined where it has none. */
@@ -87,8 +98,7 @@ function litellm(
   if (own === undefined) return undefined
   const perMillion = (field: string): number | undefined => {
     const price = priceAt(own, field)
-    // Half a millionth of a cent is no price: it is what multiplication adds.
-    return price === undefined ? undefined : Number((price * MILLION).toPrecision(12))
+    return price === undefined ? undefined : dollars(price * MILLION)
   }
   return entryOf(
     perMillion('input_cost_per_token'),

@@ -33,6 +33,9 @@ const FIELDS: Readonly<Record<keyof TurnRequest, Allowed>> = {
   model: STRING,
   session: STRING,
   parent: STRING,
+  base: STRING,
+  route: STRING,
+  drift: [(value) => typeof value === 'boolean', 'true or false'],
 }
 const NAMES = Object.keys(FIELDS) as (keyof TurnRequest)[]
 

@@ -48,6 +48,15 @@ export interface TurnRequest {
   /** In place of what headers and body say. */
   session?: string
   parent?: string
+  /**
+   * Name of the target that the caller would take: the base choice. Default: the first of the alias
+   * that is up. One that the model name does not mean is INVALID_ARGUMENT.
+   */
+  base?: string
+  /** What kind of work it is: sessions of one route are expected to go on alike. */
+  route?: string
+  /** Whether the task is another one than on the turn before. */
+  drift?: boolean
 }
 
 /** A turn that waits for admission. */
@@ -224,6 +233,11 @@ function identityOf(
   const { final, compaction } = found
   const known = parent === undefined || parent === session ? {} : { parent }
   return { session, final, compaction, source: 'request', ...known }
+}
+
+/** The kind of work that a request names; empty when it names none. */
+export function routeOf({ route }: TurnRequest): string {
+  return route === undefined ? '' : id(route, 'route')
 }
 
 function id(value: unknown, what: string): string {

@@ -1,8 +1,9 @@
 //! A turn as it crosses the boundary: small integers in one array, every text in another.
 //!
-//! `head`: flags, prompt kind, (reserved), prompt tokens or what a body was recalled as, the byte lengths of tenant, session and
-//! parent, pinned worker + 1, then how many targets, tool results, state ids and segments follow,
-//! then those: target numbers, id lengths, (length, flags) of each segment. Flags, from the lowest
+//! `head`: flags (final, stream, another task than before), prompt kind, tokens that the answer may
+//! have, prompt tokens or what a body was recalled as, the byte lengths of tenant, session and parent,
+//! pinned worker + 1, then how many targets, tool results, state ids and segments follow, the base
+//! choice + 1, the byte length of the route, then those: target numbers, id lengths, (length, flags) of each segment. Flags, from the lowest
 //! bit: volatile, a breakpoint behind it, 14 bits for the content blocks that it was sent as beyond
 //! the first, 16 for the minutes that the breakpoint asked for (0: it did not say). `ids`: the texts
 //! in the same order, back to back. `prompt`: the canonical text as UTF-8, or what of it is not known;
@@ -10,6 +11,7 @@
 //! that are kept between calls.
 use napi::bindgen_prelude::Result;
 
+use warmpath_core::continuity::{Ask, RouteId};
 use warmpath_core::scheduler::{
     Behind, Ids, Prompt, Recalled, Segment, SegmentKind, Turn, TurnKind,
 };
@@ -18,10 +20,11 @@ use warmpath_core::{Micros, TargetId, WorkerId};
 use crate::error::{Code, invalid};
 
 /// Fixed part of the head.
-const HEAD: usize = 12;
+const HEAD: usize = 14;
 /// The prompt kind of a text of which some is known.
 const RECALLED: u32 = 3;
 const FINAL: u32 = 1;
+const DRIFT: u32 = 4;
 const VOLATILE: u32 = 1;
 const BREAKPOINT: u32 = 2;
 const CONTENTS_SHIFT: u32 = 2;
@@ -97,6 +100,15 @@ impl<'a> Head<'a> {
             _ => TurnKind::Final,
         }
     }
+
+    fn ask(&self, route: &[u8]) -> Ask {
+        Ask {
+            base: self.fixed[12].checked_sub(1).map(TargetId),
+            route: RouteId::named(route),
+            is_drift: self.fixed[0] & DRIFT != 0,
+            max_answer_tokens: self.fixed[2],
+        }
+    }
 }
 
 impl Frame<'_> {
@@ -123,13 +135,14 @@ impl Frame<'_> {
         let tenant = text("tenant", bytes.take(head.length(4))?)?;
         let session = text("session", bytes.take(head.length(5))?)?;
         let parent = text("parent", bytes.take(head.length(6))?)?;
+        let route = bytes.take(head.length(13))?;
         Ok(Turn {
             tenant,
             session: some_text(session),
             parent: some_text(parent),
             kind: head.kind(),
             targets: &lists.targets,
-            ask: Default::default(),
+            ask: head.ask(route),
             pin: head.fixed[7].checked_sub(1).map(WorkerId),
             tool_results: ids(&mut bytes, head.tool_results)?,
             state: ids(&mut bytes, head.state)?,

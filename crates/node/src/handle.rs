@@ -20,7 +20,7 @@ use warmpath_core::{GroupId, Micros, ReservationId};
 use crate::error::{Code, closed, refused};
 use crate::feed::Ear;
 use crate::frame::Lists;
-use crate::options::{NewWorker, Options};
+use crate::options::{NewTarget, NewWorker, Options};
 use crate::out;
 
 /// Wakes a thread: weak, and one call in the queue is enough.
@@ -208,9 +208,7 @@ impl Shared {
             added.map_err(|e| refused(&e))?;
         }
         for target in options.targets {
-            let added = state.core.add_target(&target.name, GroupId(target.group));
-            added.map_err(|e| refused(&e))?;
-            state.target_details.push(target.detail);
+            state.add_target(target)?;
         }
         for worker in options.workers {
             state.add_worker(Micros::default(), worker)?;
@@ -223,6 +221,16 @@ impl Shared {
 }
 
 impl State {
+    /// Registers a target with its model and remembers its detail.
+    fn add_target(&mut self, target: NewTarget) -> Result<(), Code> {
+        let added = self.core.add_target(&target.name, GroupId(target.group));
+        let id = added.map_err(|e| refused(&e))?;
+        let model = target.model.core().map_err(|e| refused(&e))?;
+        self.core.set_model(id, model).map_err(|e| refused(&e))?;
+        self.target_details.push(target.detail);
+        Ok(())
+    }
+
     /// Registers a worker and remembers its detail.
     pub(crate) fn add_worker(&mut self, now: Micros, worker: NewWorker) -> Result<u32, Code> {
         if let Some(events) = &worker.kv_events {

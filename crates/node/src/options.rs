@@ -13,6 +13,7 @@ use warmpath_core::{GroupId, Micros};
 
 use crate::error::{Code, invalid};
 use crate::feed::KvEvents;
+use crate::models::{Continuity, NewModel};
 
 /// A whole scheduler: its settings and the fleet that it starts with.
 #[derive(Deserialize)]
@@ -23,6 +24,8 @@ pub(crate) struct Options {
     pub(crate) targets: Vec<NewTarget>,
     #[serde(default)]
     admission: Admission,
+    #[serde(default)]
+    continuity: Continuity,
     #[serde(default)]
     score: Score,
     #[serde(default)]
@@ -71,6 +74,8 @@ pub(crate) struct NewWorker {
 pub(crate) struct NewTarget {
     pub(crate) name: String,
     pub(crate) group: u32,
+    #[serde(default)]
+    pub(crate) model: NewModel,
     #[serde(default)]
     pub(crate) detail: String,
 }
@@ -139,7 +144,7 @@ impl Options {
     pub(crate) fn config(&self) -> Config {
         Config {
             admission: self.admission.config(),
-            continuity: Default::default(),
+            continuity: self.continuity.config(),
             score: self.score.config(),
             temperature: self.score.temperature.unwrap_or(0.0),
             hold_limit: self.admission.hold_limit_ms.map(Micros::from_millis),

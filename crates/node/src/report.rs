@@ -9,6 +9,7 @@ use warmpath_core::{Micros, TargetId, WorkerId};
 
 use warmpath_feed::StreamStatus;
 
+use crate::choice;
 use crate::handle::State;
 
 /// The receipt with this number; `None` when it has left the ring or never was.
@@ -71,6 +72,7 @@ pub(crate) fn status(state: &State) -> String {
         "holds": status.holds,
         "paused": status.paused,
         "owners": status.owners,
+        "ownersForgotten": status.owners_forgotten,
         "receipts": status.receipts,
         "workers": workers,
         "targets": core.topology().targets().iter().map(|t| &t.name).collect::<Vec<_>>(),
@@ -197,6 +199,7 @@ pub(crate) fn receipt_value(core: &Scheduler, receipt: &Receipt) -> Value {
         "worker": chosen.map(|row| worker_name(core, row.worker)),
         "detour": receipt.is_detour,
         "lock": lock(&receipt.lock),
+        "model": receipt.model.as_deref().map(|note| choice::value(core, note)),
         "admission": admission(core, receipt),
         "prompt": prompt(receipt),
         "predictedCachedTokens": chosen.map_or(0, Candidate::cached_tokens),
@@ -261,6 +264,7 @@ fn lock(note: &LockNote) -> Value {
         },
         "unknownIds": note.unknown,
         "passedOver": note.passed_over,
+        "escaped": note.is_escaped,
     })
 }
 
@@ -348,7 +352,7 @@ fn worker_name(core: &Scheduler, id: WorkerId) -> &str {
         .map_or("?", |worker| &worker.name)
 }
 
-fn target_name(core: &Scheduler, id: TargetId) -> &str {
+pub(crate) fn target_name(core: &Scheduler, id: TargetId) -> &str {
     core.topology()
         .target(id)
         .map_or("?", |target| &target.name)

@@ -15,7 +15,7 @@ use crate::feed::{IDLE_SLICE, TURN_SLICE};
 use crate::frame::{Frame, answer_ids, text};
 use crate::handle::{Handle, State, Wake};
 use crate::options::NewWorker;
-use crate::{out as slots, report};
+use crate::{choice, out as slots, report};
 
 /// Opens a scheduler. `wake` is called when another thread has settled a hold of this handle.
 #[napi(ts_return_type = "SchedulerHandle")]
@@ -380,6 +380,33 @@ pub(crate) fn receipt(
     id: f64,
 ) -> Result<Option<String>, Code> {
     guard(|| Ok(known_u64(id).and_then(|id| handle.look(|state| report::receipt(state, id)))))
+}
+
+/// Why the model of a turn answers, by the number of its receipt.
+#[napi(object)]
+pub(crate) struct TurnReason {
+    /// Whether the session changes its model with this turn.
+    pub is_switch: bool,
+    /// A code of docs/reasons.md.
+    pub reason: String,
+}
+
+/// The short form of a receipt's choice of model; null when it has left the ring or never was.
+#[napi]
+pub(crate) fn turn_reason(
+    #[napi(ts_arg_type = "SchedulerHandle")] handle: &External<Handle>,
+    receipt: f64,
+) -> Result<Option<TurnReason>, Code> {
+    guard(|| {
+        let Some(id) = known_u64(receipt) else {
+            return Ok(None);
+        };
+        let found = handle.look(|state| state.core.receipt(id).map(choice::reason));
+        Ok(found.map(|(reason, is_switch)| TurnReason {
+            is_switch,
+            reason: reason.code().to_owned(),
+        }))
+    })
 }
 
 /// Figures for an operator, as JSON.

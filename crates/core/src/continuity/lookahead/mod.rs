@@ -15,6 +15,7 @@ mod table;
 
 use hashbrown::HashMap;
 use smallvec::SmallVec;
+use xxhash_rust::xxh3::xxh3_64;
 
 use super::bill::{Bill, Billed};
 use super::lock::Lock;
@@ -38,6 +39,17 @@ const STEP: u32 = 500;
 /// A kind of work: sessions of one are expected to resemble each other. The caller's number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct RouteId(pub u64);
+
+impl RouteId {
+    /// The route of that name; no name is the route of everybody.
+    #[must_use]
+    pub fn named(name: &[u8]) -> Self {
+        match name {
+            [] => Self::default(),
+            name => Self(xxh3_64(name)),
+        }
+    }
+}
 
 /// What of quality is worth money.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
