@@ -28,6 +28,8 @@ function accessLine(exchange: Exchange, now: number, error?: unknown): string {
     model: about.model,
     target: about.target,
     receipt: about.receipt,
+    continuity: about.continuity,
+    reason: about.reason,
     heldMs: about.heldMs,
     code: failure,
     err: error instanceof Error ? { type: error.name, stack: frames(error) } : undefined,

@@ -19,6 +19,10 @@ interface About {
   target?: string
   session?: string
   receipt?: string
+  /** Whether its session keeps its model. */
+  continuity?: 'stay' | 'switch'
+  /** A code of docs/reasons.md. */
+  reason?: string
   heldMs?: number
 }
 

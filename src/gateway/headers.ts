@@ -6,7 +6,8 @@
  * length, unless events may be taken out of them. `x-warmpath-*` headers of a worker are dropped: a
  * client must be able to believe that they are this gateway's.
  */
-import { responseHeaders } from '../index.js'
+import type { IncomingHttpHeaders } from 'node:http'
+import { responseHeaders, type TurnRequest } from '../index.js'
 import type { About } from './exchange.js'
 
 /** Name and value, in order; a name may come more than once. */
@@ -42,6 +43,8 @@ const ABOUT_HEADERS = {
   target: 'x-warmpath-target',
   session: 'x-warmpath-session',
   receipt: 'x-warmpath-receipt',
+  continuity: 'x-warmpath-continuity',
+  reason: 'x-warmpath-reason',
 } as const
 
 /** What is known so far, as headers. */
@@ -51,6 +54,20 @@ function answerHeaders(about: About): HeaderList {
     const value = about[key]
     return value === undefined || value === '' ? [] : [[name, headerValue(value)]]
   })
+}
+
+/** What a client may say of a turn beside its body, for the choice of model. */
+function askOf(headers: IncomingHttpHeaders): Pick<TurnRequest, 'base' | 'route' | 'drift'> {
+  const said = (name: string): string | undefined => {
+    const value = headers[`x-warmpath-${name}`]
+    return typeof value === 'string' && value !== '' ? value : undefined
+  }
+  const [base, route, drift] = ['base', 'route', 'drift'].map(said)
+  return {
+    ...(base !== undefined && { base }),
+    ...(route !== undefined && { route }),
+    ...(drift !== undefined && { drift: drift === 'true' || drift === '1' }),
+  }
 }
 
 /** Longest value of one of our headers, in characters; ids may come from a client's body. */
@@ -67,4 +84,12 @@ function percentEncode(character: string): string {
     .join('')
 }
 
-export { ABOUT_HEADERS, answerHeaders, type HeaderList, headerOf, isEventStream, passedHeaders }
+export {
+  ABOUT_HEADERS,
+  answerHeaders,
+  askOf,
+  type HeaderList,
+  headerOf,
+  isEventStream,
+  passedHeaders,
+}

@@ -17,7 +17,7 @@ import type { Settings } from './config.js'
 import { deliver, pump } from './deliver.js'
 import type { Exchange } from './exchange.js'
 import { UpstreamFailure } from './failures.js'
-import { headerOf, isEventStream } from './headers.js'
+import { askOf, headerOf, isEventStream } from './headers.js'
 import type { HealthWatch } from './health.js'
 import { HeldAnswer } from './hold.js'
 import type { Upstream } from './upstream.js'
@@ -63,6 +63,7 @@ async function submit(parts: Parts, exchange: Exchange, raw: Buffer): Promise<Tu
       path: exchange.path,
       method: 'POST',
       headers: exchange.req.headers,
+      ...askOf(exchange.req.headers),
       raw,
       signal: exchange.signal,
       onHold: (hold) => held.held(hold),
@@ -124,8 +125,11 @@ async function join(exchange: Exchange, delivery: Parameters<typeof pump>[1]): P
 }
 
 function note(exchange: Exchange, turn: Turn): void {
-  const { worker, model, target, session, receiptId, heldMs } = turn
+  const { worker, model, target, session, receiptId, heldMs, reason } = turn
   Object.assign(exchange.about, { worker, model, target, session, receipt: receiptId, heldMs })
+  if (reason === undefined) return
+  exchange.about.continuity = reason.isSwitch ? 'switch' : 'stay'
+  exchange.about.reason = reason.reason
 }
 
 export { type Parts, serveTurn }
