@@ -309,7 +309,7 @@ fn dominating(sessions: &[Session]) -> Vec<EvidenceRow> {
     let models = published_models(None);
     let like = Play::like_for_like(&models, sessions);
     let published = like.all(saar());
-    let own = like.all(like.lookahead(Value::Shortfall, 0.65, 0.03));
+    let own = like.all(like.lookahead(Value::Shortfall, 0.65, 0.04));
     let later = |totals: &Totals| f64::from(totals.switches - totals.first_switches);
     let rows = [
         ("cost", own.cost, published.cost, "$"),
