@@ -410,6 +410,15 @@ test('an onHold that throws ends the turn', async (t) => {
   f.scheduler.close()
 })
 
+test('an onHold that rejects ends the turn as well', async (t) => {
+  const f = await held(async () => {
+    throw new Error('mine')
+  })
+  await t.throwsAsync(f.wait, { message: 'mine' })
+  t.like(f.scheduler.status(), { reservations: 2, holds: 0 })
+  f.scheduler.close()
+})
+
 test('an onHold may call the scheduler', async (t) => {
   let calls = 0
   const f = crowded()

@@ -3,6 +3,7 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import test from 'ava'
 import {
   diagnostics,
+  env,
   otel,
   Scheduler,
   type SchedulerOptions,
@@ -262,5 +263,7 @@ test('what is wrong with options is said by name, and never with the key', (t) =
   )
   t.regex(refusal({ key: new Uint8Array(15) }), /got 15 bytes$/)
   t.regex(refusal({ key: 5 }), /got number$/)
+  t.regex(refusal({ key: undefined }), /got undefined$/)
+  t.regex(refusal({ key: env('WARMPATH_NOT_SET') }), /variable WARMPATH_NOT_SET must be set$/)
   t.throws(() => otel({} as never), { message: /^otel\.tracer: must be a tracer/ })
 })

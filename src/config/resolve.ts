@@ -82,7 +82,7 @@ export function resolve(
     settings: settled,
     continuity: continuity(given.continuity, named, drafts),
     forwardHeaders: forwardHeaders(given.forward),
-    trace: traceSettings(given.trace),
+    trace: traceSettings(given.trace, environment),
     ...hooks(given),
   }
 }

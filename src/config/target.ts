@@ -2,14 +2,15 @@
  * The targets of the options: what each is called upstream, who serves it and with which key.
  *
  * A hosted provider that names no workers gets one of its own, called like the target, so that a
- * target is always (model, workers, credential) for everyone behind this file. Environment
- * variables are read here and only here. Throws CONFIG; never shows a key.
+ * target is always (model, workers, credential) for everyone behind this file. Throws CONFIG; never
+ * shows a key.
  */
 import type { DialectName } from '../dialects/index.js'
 import type { PriceCatalogue } from '../providers/index.js'
 import { cacheRules, hasRules, RULE_FIELDS, type TargetCache } from './cache.js'
 import { dictionary, fields, list, name, oneOf, refuse, secretText, shown } from './check.js'
 import { CARD_FIELDS, type ModelCard, modelCard } from './continuity.js'
+import { type EnvCredential, fromEnvironment } from './env.js'
 import { ALL_DIALECTS, type Hosted, hosted } from './hosted.js'
 import type { WorkerEntry } from './worker.js'
 
@@ -159,12 +160,7 @@ function read(value: unknown, path: string, environment: NodeJS.ProcessEnv): str
   if (typeof value !== 'object' || value === null) {
     refuse(path, "must be env('NAME'), a key or 'pass-through'", typeof value)
   }
-  const variable = name(fields(value, path, ['env']).env, `${path}.env`)
-  const found = environment[variable]
-  if (found === undefined || found.trim() === '') {
-    refuse(path, `environment variable ${variable} must be set`)
-  }
-  return found
+  return fromEnvironment(value as EnvCredential, path, environment)
 }
 
 function dialectsOf(value: unknown, path: string): readonly DialectName[] | undefined {

@@ -7,6 +7,7 @@
 import { hash } from 'node:crypto'
 import type { TraceRecord } from '../telemetry/index.js'
 import { fields, list, number, oneOf, refuse, shown } from './check.js'
+import { type EnvCredential, fromEnvironment } from './env.js'
 
 /**
  * Takes records. Nothing waits for it: while a call is under way further records queue, and what
@@ -36,9 +37,10 @@ export interface TraceOptions {
   sink?: AnySink | AnySink[]
   /**
    * Keys block hashes and session names, so that who reads a trace cannot guess what stands behind
-   * them; equal ones stay equal. 16 bytes, 32 hex digits, or a text of at least 16 characters.
+   * them; equal ones stay equal. 16 bytes, 32 hex digits, or a text of at least 16 characters, or
+   * `env('NAME')` of one of these. Left out: no key; given but undefined: an error.
    */
-  key?: string | Uint8Array
+  key?: string | Uint8Array | EnvCredential
   /** Records that may wait for each sink, 1 to 1,000,000. Default 1024. */
   queue?: number
   /**
@@ -63,13 +65,17 @@ const KEY_BYTES = 16
 const KEY_HEX = /^[0-9a-f]{32}$/i
 const METHODS = ['open', 'wants', 'write', 'close'] as const
 
-export function traceSettings(value: unknown): TraceSettings | undefined {
+export function traceSettings(
+  value: unknown,
+  environment: NodeJS.ProcessEnv,
+): TraceSettings | undefined {
   if (value === undefined) return undefined
   const known = ['sink', 'key', 'queue', 'bytesPerToken', 'receipts']
   const given = fields(value, 'trace', known)
   return {
     sinks: sinks(given.sink),
-    key: given.key === undefined ? undefined : keyBytes(given.key),
+    // A variable that is not set must not turn a keyed trace into an open one.
+    key: Object.hasOwn(given, 'key') ? keyBytes(keyOf(given.key, environment)) : undefined,
     queue: number(given.queue ?? 1024, 'trace.queue', { min: 1, max: 1_000_000, kind: 'integer' }),
     bytesPerToken: number(given.bytesPerToken ?? 4, 'trace.bytesPerToken', {
       min: 0.5,
@@ -104,6 +110,11 @@ function sink(value: unknown, path: string): AnySink {
   const range = { min: 0, max: 3_600_000, kind: 'real' } as const
   if (given.gatherMs !== undefined) number(given.gatherMs, `${path}.gatherMs`, range)
   return given
+}
+
+function keyOf(value: unknown, environment: NodeJS.ProcessEnv): unknown {
+  const isNamed = typeof value === 'object' && value !== null && Object.hasOwn(value, 'env')
+  return isNamed ? fromEnvironment(value as EnvCredential, 'trace.key', environment) : value
 }
 
 /** A text is hashed, since a key has 16 bytes; a short one could be guessed. */

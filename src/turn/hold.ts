@@ -2,7 +2,7 @@
  * The promise of a turn that waits for admission.
  *
  * It settles exactly once, by whichever comes first: the core's settlement, the abort signal, or an
- * `onHold` that throws. Whoever loses finds the waiter gone. After an abort the reservation is given
+ * `onHold` that throws or rejects. Whoever loses finds the waiter gone. After an abort the reservation is given
  * back in the same call, also when the core had just let the turn go.
  */
 import type { Clock } from '../clock.js'
@@ -47,7 +47,13 @@ export function waitForGo<T>(plan: HoldPlan, go: (settlement: Settlement) => T):
   const moved = (position: number): void => {
     try {
       const heldMs = plan.clock() - since
-      onHold?.({ id: String(reservation), position, heldMs, stream: plan.stream })
+      const heard: unknown = onHold?.({
+        id: String(reservation),
+        position,
+        heldMs,
+        stream: plan.stream,
+      })
+      if (heard instanceof Promise) heard.catch(leave)
     } catch (error) {
       leave(error)
     }

@@ -41,7 +41,10 @@ export interface TurnRequest {
   hashes?: BigUint64Array
   /** Aborting it ends the turn, held or running. */
   signal?: AbortSignal
-  /** Called when the turn is held and, at most once a second, when its place has changed. */
+  /**
+   * Called when the turn is held and, at most once a second, when its place has changed. What it
+   * throws, or rejects with, ends the turn and is what `submit` rejects with.
+   */
   onHold?: (hold: Hold) => void
   /** In place of the body's model name. */
   model?: string
