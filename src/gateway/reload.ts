@@ -3,11 +3,11 @@
  *
  * Workers come and go; sessions, their cached prefixes and their owners stay, since the scheduler
  * stays. A worker that leaves gets no new turns at once and is forgotten when its last one has ended,
- * so nothing that is under way is lost. One whose address, headers or capacity have changed leaves and
- * comes back. A configuration that is wrong, or that changes what only a new process can, changes
+ * so nothing that is under way is lost. One whose options have changed leaves and comes back. A
+ * configuration that is wrong, or that changes what only a new process can, changes
  * nothing.
  */
-import { Scheduler, type SchedulerOptions, WarmpathError, type WorkerOptions } from '../index.js'
+import { type AddedWorker, Scheduler, type SchedulerOptions, WarmpathError } from '../index.js'
 import { type GatewayConfig, openScheduler, settle } from './config.js'
 
 /** How often a worker that leaves is looked at, in milliseconds. */
@@ -75,9 +75,10 @@ class Fleet {
     const after = byName(next)
     const gone = [...before.keys()].filter((id) => !isEqual(before.get(id), after.get(id)))
     const come = [...after.keys()].filter((id) => !isEqual(before.get(id), after.get(id)))
+    this.#refuseStrangers(come.filter((id) => !before.has(id)))
     this.#options = next
     for (const id of gone) this.#leave(id)
-    for (const id of come) this.#come(id)
+    for (const id of come) if (!this.#leaving.has(id)) this.#come(id)
     return `${come.length} workers came, ${gone.length} leave`
   }
 
@@ -86,40 +87,44 @@ class Fleet {
     this.#leaving.clear()
   }
 
-  #come(id: string): void {
-    const worker = byName(this.#options).get(id)
-    // One of the same name may still have turns: whoever forgets it comes back here.
-    if (worker === undefined || this.#leaving.has(id)) return
-    const { url, headers, capacityTokens } = worker
-    const targets = targetsOf(this.#options, id)
-    this.#scheduler.addWorker({
-      id,
-      url,
-      ...(headers && { headers }),
-      ...(capacityTokens !== undefined && { capacityTokens }),
-      ...(targets && { targets }),
-    })
+  /** Names that somebody else has given to workers of the same scheduler meanwhile. */
+  #refuseStrangers(ids: readonly string[]): void {
+    const { workers } = this.#scheduler.status()
+    const taken = workers.find(({ id }) => ids.includes(id) && !this.#leaving.has(id))
+    if (taken === undefined) return
+    const message = `scheduler.workers: ${JSON.stringify(taken.id)} is known to the scheduler already`
+    throw new WarmpathError('WARMPATH_CONFIG', message)
   }
 
+  #come(id: string): void {
+    const worker = byName(this.#options).get(id)
+    if (worker !== undefined) this.#scheduler.addWorker({ ...worker, id })
+  }
+
+  /** Forgets the worker now if it is idle, else as soon as it is; only then may its name come back. */
   #leave(id: string): void {
-    if (this.#leaving.has(id)) return
+    if (this.#leaving.has(id) || this.#hasLeft(id)) return
     this.#scheduler.drainWorker(id)
     const look = () => {
-      const worker = this.#scheduler.status().workers.find((each) => each.id === id)
-      if (worker !== undefined && worker.inFlight > 0) return
+      if (!this.#hasLeft(id)) return
       clearInterval(timer)
       this.#leaving.delete(id)
-      if (worker !== undefined) this.#scheduler.removeWorker(id)
       this.#come(id)
     }
     const timer = setInterval(look, LOOK_MS).unref()
     this.#leaving.set(id, timer)
-    look()
+  }
+
+  #hasLeft(id: string): boolean {
+    const worker = this.#scheduler.status().workers.find((each) => each.id === id)
+    if (worker !== undefined && worker.inFlight > 0) return false
+    if (worker !== undefined) this.#scheduler.removeWorker(id)
+    return true
   }
 }
 
-/** A worker and the targets that it serves, for comparison. */
-function byName(options: SchedulerOptions): Map<string, WorkerOptions & { targets?: string[] }> {
+/** Workers with the targets that they serve, as a scheduler that runs takes them. */
+function byName(options: SchedulerOptions): Map<string, AddedWorker> {
   const workers = (options.workers ?? []).map((worker) => {
     const id = worker.id ?? new URL(worker.url).host
     const targets = targetsOf(options, id)
@@ -144,16 +149,24 @@ function changedKey(one: Named, other: Named): string | undefined {
   return keys.find((key) => !isEqual(one[key], other[key]))
 }
 
-function rest({
-  workers: _,
-  targets,
-  trace: __,
-  ...others
-}: SchedulerOptions): Record<string, unknown> {
+/** All but the workers, and which of them serves what. */
+function rest(options: SchedulerOptions): Named {
+  const { workers: _, targets, trace: __, ...others } = options
   const bare = Object.entries(targets ?? {}).map(([name, { workers: _workers, ...target }]) => {
-    return [name, target] as const
+    return [name, { ...target, together: servedTogether(options, name) }] as const
   })
   return { ...others, targets: Object.fromEntries(bare) }
+}
+
+/** Targets of the same workers: a scheduler that runs keeps them one group. */
+function servedTogether({ targets = {}, workers = [] }: SchedulerOptions, name: string): string[] {
+  const everyone = workers.map(({ id, url }) => id ?? new URL(url).host)
+  const served = (target: string): string => {
+    const { workers: own, provider } = targets[target] ?? {}
+    const hosted = provider === undefined ? undefined : [target]
+    return JSON.stringify([...new Set(own ?? hosted ?? everyone)].sort())
+  }
+  return Object.keys(targets).filter((other) => served(other) === served(name))
 }
 
 function isEqual(one: unknown, other: unknown): boolean {
