@@ -1,7 +1,7 @@
 /** The commands as processes: what they print, how they end. */
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import test, { type ExecutionContext } from 'ava'
@@ -193,6 +193,38 @@ test.serial('a port that is taken is exit code 2 and one line', async (t) => {
   const taken = run(t, args)
   t.is(await taken.code, 2)
   t.regex(taken.err, /^warmpath: .*cannot listen on 127\.0\.0\.1 port \d+ \(EADDRINUSE\).*\n$/)
+})
+
+test.serial(
+  'what does not start, or only checks, leaves a trace alone that is written',
+  async (t) => {
+    const worker = await startWorker(t, answering())
+    const at = folder(t)
+    const file = join(at, 'trace.jsonl')
+    writeFileSync(file, '{}\n')
+    const args = ['serve', '-c', configFile(t, ONE), '--trace', file]
+    t.is(await run(t, [...args, '--port', String(worker.port)]).code, 2)
+    t.is(await run(t, [...args, '--check']).code, 0)
+    t.deepEqual(readdirSync(at), ['trace.jsonl'])
+    t.is(readFileSync(file, 'utf8'), '{}\n')
+  },
+)
+
+test.serial('--check finds a trace that could not be written', async (t) => {
+  const args = ['serve', '--check', '-c', configFile(t, ONE), '--trace']
+  for (const [path, code] of [
+    ['/none/a', 'ENOENT'],
+    [folder(t), 'EISDIR'],
+    [join(configFile(t, ONE), 'a'), 'ENOTDIR'],
+  ] as const) {
+    const wrong = run(t, [...args, path])
+    t.is(await wrong.code, 2)
+    t.true(
+      wrong.err.includes(`scheduler.trace.sink: ${path} cannot be written (${code})`),
+      wrong.err,
+    )
+    t.is(wrong.out, '')
+  }
 })
 
 const ONE = { scheduler: { workers: [{ url: 'http://127.0.0.1:1' }] } }

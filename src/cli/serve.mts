@@ -5,6 +5,8 @@
  * stops on SIGTERM or SIGINT: what is under way is finished first, a second signal ends at once. On
  * SIGHUP it reads the file again. Standard output is the access log's alone, so that it can be piped.
  */
+import { access, constants, stat } from 'node:fs/promises'
+import { dirname } from 'node:path'
 import { Command, InvalidArgumentError } from 'commander'
 import {
   checkConfig,
@@ -110,7 +112,7 @@ async function reloadFrom(file: string, gateway: Gateway): Promise<void> {
   }
 }
 
-/** Throws WARMPATH_CONFIG for a key that cannot be read; the file of the trace is opened later. */
+/** Throws WARMPATH_CONFIG for a key that cannot be read and a trace that cannot be written. */
 async function addTrace(config: GatewayConfig, options: ServeOptions): Promise<void> {
   const { trace: path, traceKeyFile } = options
   if (config.scheduler instanceof Scheduler) return
@@ -119,8 +121,27 @@ async function addTrace(config: GatewayConfig, options: ServeOptions): Promise<v
     throw new WarmpathError('WARMPATH_CONFIG', '--trace-key-file needs --trace')
   }
   const key = traceKeyFile === undefined ? {} : { key: await readText(traceKeyFile) }
+  await checkWritable(path)
   const sink = jsonl({ path, rotate: { bytes: TRACE_BYTES } })
   config.scheduler = { ...config.scheduler, trace: { ...config.scheduler.trace, sink, ...key } }
+}
+
+/** Files are moved aside and begun, so it is their folder that has to be written. Opens nothing. */
+async function checkWritable(path: string): Promise<void> {
+  try {
+    const found = await stat(path).catch(ignoreMissing)
+    if (found?.isDirectory()) throw Object.assign(new Error(), { code: 'EISDIR' })
+    const isMoved = found?.isFile() ?? true
+    await access(isMoved ? dirname(path) : path, constants.W_OK)
+  } catch (error) {
+    const code = (error as NodeJS.ErrnoException).code ?? 'an error'
+    const message = `scheduler.trace.sink: ${path} cannot be written (${code})`
+    throw new WarmpathError('WARMPATH_CONFIG', message)
+  }
+}
+
+function ignoreMissing(error: NodeJS.ErrnoException): undefined {
+  if (error.code !== 'ENOENT') throw error
 }
 
 /** Stops writing when whoever read the log has gone; serving is worth more than logging. */

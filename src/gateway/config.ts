@@ -10,6 +10,7 @@
  */
 import { Scheduler, type SchedulerOptions, WarmpathError } from '../index.js'
 import { onlyKeys, plainObject, refuse, section, text, whole } from './check.js'
+import { openedLater } from './sinks.js'
 
 /** Time limits of one request and of stopping, in milliseconds. */
 interface Timeouts {
@@ -193,24 +194,36 @@ function readVariable(name: string, field: string, environment: Environment): st
   )
 }
 
-/**
- * The scheduler that a gateway uses, and whether closing the gateway closes it. Throws
- * WARMPATH_CONFIG with the field's name as the gateway's configuration has it.
- */
+/** The scheduler that a gateway uses. */
+interface OpenedScheduler {
+  readonly scheduler: Scheduler
+  /** Whether closing the gateway closes it. */
+  readonly owned: boolean
+  /** Before it is called no file of a trace is touched. Throws WARMPATH_CONFIG. */
+  readonly openSinks: () => void
+}
+
+/** Throws WARMPATH_CONFIG with the field's name as the gateway's configuration has it. */
 function openScheduler(
   given: GatewayConfig['scheduler'],
   { bodyBytes }: GatewayLimits,
-): { scheduler: Scheduler; owned: boolean } {
-  if (given instanceof Scheduler) return { scheduler: given, owned: false }
-  const { limits, ...options } = plainObject(given, 'scheduler') as SchedulerOptions
+): OpenedScheduler {
+  if (given instanceof Scheduler) return { scheduler: given, owned: false, openSinks: () => {} }
+  const { limits, ...rest } = plainObject(given, 'scheduler') as SchedulerOptions
   if (limits !== undefined && 'bodyBytes' in plainObject(limits, 'scheduler.limits')) {
     refuse('scheduler.limits.bodyBytes', 'left out: it is the limits.bodyBytes of the gateway')
   }
+  const { options, open } = openedLater(rest)
+  const openSinks = () => withPrefix(open)
+  return withPrefix(() => {
+    const scheduler = new Scheduler({ ...options, limits: { ...limits, bodyBytes } })
+    return { scheduler, owned: true, openSinks }
+  })
+}
+
+function withPrefix<T>(make: () => T): T {
   try {
-    return {
-      scheduler: new Scheduler({ ...options, limits: { ...limits, bodyBytes } }),
-      owned: true,
-    }
+    return make()
   } catch (error) {
     throw prefixed(error)
   }

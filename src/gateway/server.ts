@@ -61,10 +61,11 @@ const MAX_CHECK_MS = 30_000
 /** Resolves once it listens. Throws WARMPATH_CONFIG, also when the address cannot be had. */
 async function startGateway(config: GatewayConfig): Promise<Gateway> {
   const settings = settle(config)
-  const { scheduler, owned } = openScheduler(config.scheduler, settings.limits)
+  const { scheduler, owned, openSinks } = openScheduler(config.scheduler, settings.limits)
   const running = new RunningGateway(settings, scheduler, config.accessLog)
   try {
     await running.listen()
+    openSinks()
   } catch (error) {
     await running.stop()
     if (owned) await end(scheduler)
@@ -90,7 +91,7 @@ async function startGateway(config: GatewayConfig): Promise<Gateway> {
 
 /**
  * What a configuration comes to, in a few words. Throws WARMPATH_CONFIG as `startGateway` does, but for
- * an address that cannot be had; nothing is started.
+ * an address that cannot be had and a sink that cannot be opened; nothing is started, no file touched.
  */
 function checkConfig(config: GatewayConfig): string {
   const { scheduler, owned } = openScheduler(config.scheduler, settle(config).limits)
