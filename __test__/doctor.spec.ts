@@ -4,7 +4,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { gunzipSync } from 'node:zlib'
-import test from 'ava'
+import test, { type ExecutionContext } from 'ava'
 import { diagnose, renderDiagnosis } from '../src/cli/diagnosis.js'
 import { readMetrics } from '../src/engines/index.js'
 import { Scheduler } from '../src/index.js'
@@ -103,19 +103,23 @@ const SCRIPT = `
   import { doctorCommand } from ${JSON.stringify(COMMAND)}
   await doctorCommand().parseAsync(process.argv.slice(1), { from: 'user' })`
 
-test('the command asks, says, and ends by what it found', async (t) => {
-  const worker = await startWorker(t, (_request, response) => response.end(recorded('0.32.0')))
+function doctor(t: ExecutionContext, config: string, ...more: string[]) {
   const folder = mkdtempSync(join(tmpdir(), 'warmpath-doctor-'))
   t.teardown(() => rmSync(folder, { recursive: true }))
+  const file = join(folder, 'config.yaml')
+  writeFileSync(file, config)
+  const args = ['--import=tsx', '--input-type=module', '--eval', SCRIPT, '--']
+  args.push('--config', file, '--wait', '0', '--json', ...more)
+  return new Promise<{ code: unknown; out: string }>((resolve) => {
+    execFile(process.execPath, args, (error, out) => resolve({ code: error?.code ?? 0, out }))
+  })
+}
+
+test('the command asks, says, and ends by what it found', async (t) => {
+  const worker = await startWorker(t, (_request, response) => response.end(recorded('0.32.0')))
   const run = (capacityTokens: number) => {
-    const file = join(folder, `${capacityTokens}.json`)
     const workers = [{ id: 'a', url: `${worker.url}/v1`, capacityTokens }]
-    writeFileSync(file, JSON.stringify({ scheduler: { workers } }))
-    const args = ['--import=tsx', '--input-type=module', '--eval', SCRIPT, '--']
-    args.push('--config', file, '--wait', '0', '--json')
-    return new Promise<{ code: unknown; out: string }>((resolve) => {
-      execFile(process.execPath, args, (error, out) => resolve({ code: error?.code ?? 0, out }))
-    })
+    return doctor(t, JSON.stringify({ scheduler: { workers } }))
   }
   const right = await run(3168)
   t.is(right.code, 0)
@@ -128,4 +132,25 @@ test('the command asks, says, and ends by what it found', async (t) => {
   const wrong = await run(5)
   t.is(wrong.code, 1)
   t.deepEqual(JSON.parse(wrong.out).workers[0].advice, ['set its capacityTokens to 3168'])
+})
+
+test('why a worker does not answer is said as the system says it', async (t) => {
+  const worker = await startWorker(t, (_request, response) => response.end())
+  await worker.close()
+  const refused = `{ id: refused, url: '${worker.url}' }`
+  const barred = "{ id: barred, url: 'http://127.0.0.1:1' }"
+  const { code, out } = await doctor(t, `scheduler: { workers: [${refused}, ${barred}] }`)
+  t.is(code, 1)
+  const rows: { worker: string; health: string }[] = JSON.parse(out).workers
+  t.deepEqual(
+    rows.map(({ worker, health }) => [worker, health]),
+    [
+      ['refused', 'ECONNREFUSED'],
+      ['barred', 'bad port'],
+    ],
+  )
+})
+
+test('the help says which files are read', async (t) => {
+  t.regex((await doctor(t, '', '--help')).out, /configuration file of the gateway \(JSON or YAML\)/)
 })

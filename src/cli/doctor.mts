@@ -26,7 +26,7 @@ const DEFAULT_BLOCK_TOKENS = 64
 function doctorCommand(): Command {
   return new Command('doctor')
     .description('ask the configured workers and listen to their events: does everything agree?')
-    .requiredOption('-c, --config <file>', 'configuration file of the gateway (JSON)')
+    .requiredOption('-c, --config <file>', 'configuration file of the gateway (JSON or YAML)')
     .option('-w, --wait <seconds>', 'how long to listen to events', readSeconds, 3)
     .option('--json', 'the findings as JSON')
     .action(doctor)
@@ -84,9 +84,14 @@ async function ask(url: string): Promise<{ ok?: string; error?: string }> {
     if (!response.ok) return { error: `status ${response.status}` }
     return { ok: text.slice(0, MAX_TEXT) }
   } catch (error) {
-    const cause = (error as Error).cause as { code?: string } | undefined
-    return { error: cause?.code ?? (error as Error).name }
+    return { error: reasonOf(error as Error) }
   }
+}
+
+/** The system's code; else the words of whoever gave up, since `fetch` itself only says that it failed. */
+function reasonOf(error: Error): string {
+  const { code, message } = (error.cause ?? error) as { code?: unknown; message?: string }
+  return typeof code === 'string' ? code : (message ?? error.name)
 }
 
 export { doctorCommand }
