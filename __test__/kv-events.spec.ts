@@ -259,3 +259,33 @@ test('a worker that leaves is not listened to any more', async (t) => {
   t.throws(add({ endpoint: 'tcp://a:1', replay: 'x' }), { code, message: /replay: must be tcp/ })
   t.throws(add({ endpoint: 'tcp://a:1', topic: 5 }), { code, message: /topic: must be a string/ })
 })
+
+test('a replay socket that cannot be one is refused', (t) => {
+  using s = scheduler([{ id: 'b', url: 'http://b' }])
+  const code = 'WARMPATH_CONFIG'
+  const add = (endpoint: string, replay: string, ranks = 1) => {
+    s.addWorker({ id: 'c', url: 'http://c', kvEvents: { endpoint, replay, ranks } })
+    s.removeWorker('c')
+  }
+  for (const host of ['*', '0.0.0.0', '[::]']) {
+    t.throws(() => add('tcp://a:5557', `tcp://${host}:5558`), {
+      code,
+      message: /^worker\.kvEvents\.replay: must name a host/,
+    })
+  }
+  for (const [endpoint, replay, ranks] of [
+    ['tcp://a:5557', 'tcp://a:5557', 1],
+    ['tcp://a:5557', 'tcp://A:5557', 1],
+    ['tcp://a:5557', 'tcp://a:5558', 2],
+    ['tcp://a:5558', 'tcp://a:5557', 2],
+  ] as const) {
+    t.throws(() => add(endpoint, replay, ranks), {
+      code,
+      message: /^worker\.kvEvents\.replay: must have other ports than the ranks of `endpoint`/,
+    })
+  }
+  t.notThrows(() => add('tcp://a:5557', 'tcp://a:5558'))
+  t.notThrows(() => add('tcp://a:5557', 'tcp://a:5559', 2))
+  t.notThrows(() => add('tcp://a:5557', 'tcp://b:5557', 2))
+  t.notThrows(() => add('tcp://*:5557', 'tcp://a:5557'))
+})

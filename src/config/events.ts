@@ -18,7 +18,10 @@ export interface KvEventsEntry {
 const MAX_RANKS = 64
 const ENDPOINT = /^tcp:\/\/(\[[0-9a-fA-F:]+\]|[^\s:/@[\]]+):(\d{1,5})$/
 const MAX_PORT = 0xffff
+/** Hosts of addresses that are listened at. */
+const ANY_HOST = new Set(['*', '0.0.0.0', '[::]'])
 
+/** Throws CONFIG with the path of the field, also where fields contradict one another. */
 export function kvEventsEntry(value: unknown, path: string): KvEventsEntry {
   if (typeof value === 'string') return { endpoint: endpoint(value, path, 1) }
   dictionary(value, path)
@@ -27,11 +30,12 @@ export function kvEventsEntry(value: unknown, path: string): KvEventsEntry {
     given.ranks === undefined
       ? 1
       : number(given.ranks, `${path}.ranks`, { min: 1, max: MAX_RANKS, kind: 'integer' })
+  const published = endpoint(given.endpoint, `${path}.endpoint`, ranks)
   return {
-    endpoint: endpoint(given.endpoint, `${path}.endpoint`, ranks),
+    endpoint: published,
     ...(given.replay === undefined
       ? {}
-      : { replay: endpoint(given.replay, `${path}.replay`, ranks) }),
+      : { replay: replay(given.replay, `${path}.replay`, { published, ranks }) }),
     ...(given.topic === undefined ? {} : { topic: topic(given.topic, `${path}.topic`) }),
     ...(given.ranks === undefined ? {} : { ranks }),
   }
@@ -44,6 +48,39 @@ function endpoint(value: unknown, path: string, ranks: number): string {
   }
   if (port + ranks - 1 > MAX_PORT) refuse(path, 'has no port left for each rank', shown(value))
   return value
+}
+
+interface Published {
+  readonly published: string
+  readonly ranks: number
+}
+
+function replay(value: unknown, path: string, { published, ranks }: Published): string {
+  const address = endpoint(value, path, ranks)
+  const [asked, heard] = [portsOf(address, ranks), portsOf(published, ranks)]
+  if (ANY_HOST.has(asked.host)) {
+    refuse(path, 'must name a host: it is the engine that is asked', shown(address))
+  }
+  if (asked.host === heard.host && overlap(asked, heard)) {
+    refuse(path, 'must have other ports than the ranks of `endpoint`', shown(address))
+  }
+  return address
+}
+
+/** The ports of all ranks, the last one included. */
+interface Ports {
+  readonly host: string
+  readonly first: number
+  readonly last: number
+}
+
+function portsOf(address: string, ranks: number): Ports {
+  const [, host = '', port] = ENDPOINT.exec(address) ?? []
+  return { host: host.toLowerCase(), first: Number(port), last: Number(port) + ranks - 1 }
+}
+
+function overlap(one: Ports, other: Ports): boolean {
+  return one.first <= other.last && other.first <= one.last
 }
 
 function topic(value: unknown, path: string): string {
