@@ -289,3 +289,19 @@ test('a replay socket that cannot be one is refused', (t) => {
   t.notThrows(() => add('tcp://a:5557', 'tcp://b:5557', 2))
   t.notThrows(() => add('tcp://*:5557', 'tcp://a:5557'))
 })
+
+test('two workers cannot be listened to at one port', (t) => {
+  const both = (one: string, other: string, ranks = 1) => {
+    const at = (id: string, endpoint: string) => ({
+      id,
+      url: `http://${id}`,
+      kvEvents: { endpoint, ranks },
+    })
+    scheduler([at('a', one), at('b', other)]).close()
+  }
+  const refused = { code: 'WARMPATH_CONFIG', message: /^workers\[1\]\.kvEvents: .*worker "a"/ }
+  t.throws(() => both('tcp://*:5557', 'tcp://*:5557'), refused)
+  t.throws(() => both('tcp://*:5557', 'tcp://[::]:5557'), refused)
+  t.throws(() => both('tcp://*:5557', 'tcp://0.0.0.0:5558', 2), refused)
+  t.notThrows(() => both('tcp://127.0.0.1:5557', 'tcp://127.0.0.1:5557'))
+})

@@ -41,6 +41,12 @@ export function kvEventsEntry(value: unknown, path: string): KvEventsEntry {
   }
 }
 
+/** Whether this process would have to listen at one port for both; only one of them would be heard. */
+export function isListenedAtByBoth(one: KvEventsEntry, other: KvEventsEntry): boolean {
+  const [a, b] = [portsOf(one.endpoint, one.ranks ?? 1), portsOf(other.endpoint, other.ranks ?? 1)]
+  return ANY_HOST.has(a.host) && ANY_HOST.has(b.host) && overlap(a, b)
+}
+
 function endpoint(value: unknown, path: string, ranks: number): string {
   const port = Number(typeof value === 'string' ? (ENDPOINT.exec(value)?.[2] ?? 0) : 0)
   if (typeof value !== 'string' || port < 1 || port > MAX_PORT) {

@@ -11,6 +11,7 @@ import type { HeaderMap } from '../identity/index.js'
 import { type CacheRules, groupCache } from './cache.js'
 import { callback, dictionary, type Fields, fields, list, name, refuse, shown } from './check.js'
 import { type ContinuitySettings, catalogueOf, continuity } from './continuity.js'
+import { isListenedAtByBoth } from './events.js'
 import { type Settings, settings } from './settings.js'
 import { type TargetDraft, targetDrafts } from './target.js'
 import { type TraceSettings, traceSettings } from './trace.js'
@@ -94,9 +95,20 @@ function declaredWorkers(value: unknown): Map<string, WorkerEntry> {
     if (workers.has(worker.name)) {
       refuse(`workers[${at}].id`, 'ids must be unique', shown(worker.name))
     }
+    refuseSharedPort(worker, [...workers.values()], `workers[${at}].kvEvents`)
     workers.set(worker.name, worker)
   }
   return workers
+}
+
+function refuseSharedPort({ kvEvents }: WorkerEntry, others: WorkerEntry[], path: string): void {
+  if (kvEvents === undefined) return
+  const same = others.find(
+    (other) => other.kvEvents && isListenedAtByBoth(kvEvents, other.kvEvents),
+  )
+  if (same !== undefined) {
+    refuse(path, 'must be listened at on ports of its own', `those of worker ${shown(same.name)}`)
+  }
 }
 
 /** Worker -> group. Equal worker sets are one group. */
