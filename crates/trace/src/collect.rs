@@ -12,7 +12,7 @@ use std::path::Path;
 
 use hashbrown::{HashMap, HashTable};
 use warmpath_core::Micros;
-use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
+use xxhash_rust::xxh3::{xxh3_64, xxh3_128_with_seed};
 
 use crate::blocks::BlockStore;
 use crate::error::{ErrorKind, Fault, Place, TraceError};
@@ -85,7 +85,7 @@ pub(crate) struct Collector {
 }
 
 impl Collector {
-    /// A file begins: ids of parts mean something new.
+    /// A file begins: ids of requests and of parts mean something new.
     pub(crate) fn begin_file(&mut self, path: &Path) {
         self.parts.clear();
         self.files.push(path.into());
@@ -97,10 +97,7 @@ impl Collector {
         let index = self.index();
         let session = match &turn.session {
             Some(name) => self.session(name),
-            None => {
-                let alone = turn.id.as_deref().map(|id| format!("request {id}"));
-                self.session(&alone.unwrap_or_else(|| format!("turn {index}")))
-            }
+            None => self.session(&self.alone(&turn)),
         };
         let parent = turn.parent.as_deref().map(|name| self.session(name));
         if let Some(parent) = parent {
@@ -111,7 +108,7 @@ impl Collector {
         self.push_prompt(&turn, alike)?;
         let timing = self.pack(turn.timing, previous);
         if let Some(id) = &turn.id {
-            self.ids.insert(xxh3_128(id.as_bytes()), index);
+            self.ids.insert(self.id(id), index);
         }
         self.sessions[session as usize].last = Some(index);
         self.turns.push(Packed {
@@ -120,7 +117,7 @@ impl Collector {
             output_tokens: turn.output_tokens,
             next: turn.next,
             timing,
-            file: self.files.len() as u32 - 1,
+            file: self.file(),
             place,
         });
         Ok(())
@@ -200,7 +197,7 @@ impl Collector {
             let detail = "a session that is its own parent";
             return Err(Fault::new(ErrorKind::Parent, detail));
         }
-        let known = |id: &String| self.ids.contains_key(&xxh3_128(id.as_bytes()));
+        let known = |id: &String| self.ids.contains_key(&self.id(id));
         if let Some(id) = turn.id.as_ref().filter(|id| known(id)) {
             let detail = format!("request {id:?} is there twice");
             return Err(Fault::new(ErrorKind::Duplicate, detail));
@@ -209,6 +206,24 @@ impl Collector {
             return Err(Fault::invalid("more requests than can be numbered"));
         }
         Ok(())
+    }
+
+    /// The name of a session of one request. Ids are those of a file, names are not.
+    fn alone(&self, turn: &TracedTurn) -> String {
+        match (&turn.id, self.file()) {
+            (Some(id), 0) => format!("request {id}"),
+            (Some(id), file) => format!("request {id} of file {}", file + 1),
+            (None, _) => format!("turn {}", self.index()),
+        }
+    }
+
+    /// A request's id in the file that is read.
+    fn id(&self, id: &str) -> u128 {
+        xxh3_128_with_seed(id.as_bytes(), self.file().into())
+    }
+
+    fn file(&self) -> u32 {
+        self.files.len() as u32 - 1
     }
 
     fn index(&self) -> u32 {
@@ -304,20 +319,23 @@ impl Collector {
             },
             Timing::Depends { at, on } => {
                 let from = self.waits.len() as u32;
-                self.waits.extend(on.iter().map(pack_wait));
+                for wait in &on {
+                    let packed = self.pack_wait(wait);
+                    self.waits.push(packed);
+                }
                 let until = self.waits.len() as u32;
                 PackedTiming::Depends { at, from, until }
             }
         }
     }
-}
 
-fn pack_wait(dependency: &Dependency) -> PackedWait {
-    PackedWait {
-        id: xxh3_128(dependency.id.as_bytes()),
-        moment: dependency.moment,
-        delay: dependency.delay,
-        relation: dependency.relation,
+    fn pack_wait(&self, dependency: &Dependency) -> PackedWait {
+        PackedWait {
+            id: self.id(&dependency.id),
+            moment: dependency.moment,
+            delay: dependency.delay,
+            relation: dependency.relation,
+        }
     }
 }
 
@@ -339,6 +357,46 @@ mod tests {
             scope,
             timing: Timing::Arrival(Micros(0)),
             next: Next::Unknown,
+        }
+    }
+
+    #[test]
+    fn ids_of_requests_are_those_of_a_file() {
+        let named = |id: &str, on: &[&str]| TracedTurn {
+            id: Some(id.to_owned()),
+            timing: Timing::Depends {
+                at: Micros(0),
+                on: on.iter().map(|id| after(id)).collect(),
+            },
+            ..turn(Scope::Global, vec![])
+        };
+        let mut collector = Collector::default();
+        for path in ["a", "b"] {
+            collector.begin_file(Path::new(path));
+            for turn in [named("r0", &[]), named("r1", &["r0"])] {
+                collector.add(turn, Place::File).expect("new in its file");
+            }
+        }
+        let twice = collector.add(named("r0", &[]), Place::File);
+        assert_eq!(twice.expect_err("twice").kind, ErrorKind::Duplicate);
+        let workload = collector.finish(&mut Skips::default()).expect("turns");
+        let awaited = workload.turns().iter().map(|turn| {
+            let waits = workload.waits(turn.start);
+            waits.iter().map(|wait| wait.turn).collect::<Vec<_>>()
+        });
+        assert_eq!(
+            awaited.collect::<Vec<_>>(),
+            [vec![], vec![0], vec![], vec![2]]
+        );
+        assert_eq!(workload.sessions().len(), 4);
+    }
+
+    fn after(id: &str) -> Dependency {
+        Dependency {
+            id: id.to_owned(),
+            moment: Moment::End,
+            delay: Micros(0),
+            relation: Relation::Sequence,
         }
     }
 

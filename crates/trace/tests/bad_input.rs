@@ -110,6 +110,30 @@ fn missing_fields() {
 }
 
 #[test]
+fn more_blocks_than_fit_name_the_option() {
+    let row = ROW.replace("[1,2]", "[1,2,3]");
+    assert_eq!(
+        outcome(&[ROW, &row]),
+        (ErrorKind::InvalidValue, Place::Line(2), 1)
+    );
+    let error = strict(&row).to_string();
+    assert!(error.ends_with("read it with --block N"), "{error}");
+    let said = row.replacen('{', r#"{"warmpath":{"block_tokens":200},"#, 1);
+    let read = read_bytes(
+        Path::new("said.jsonl"),
+        said.as_bytes(),
+        &Options::default(),
+    );
+    assert_eq!(
+        read.expect("its size is said")
+            .workload
+            .block_tokens()
+            .get(),
+        200
+    );
+}
+
+#[test]
 fn mixed_block_sizes() {
     let record = |id: &str, tokens: u32| {
         format!(

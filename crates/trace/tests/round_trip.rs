@@ -133,11 +133,7 @@ fn workload(plans: &[Plan], shape: Shape) -> Workload {
 }
 
 fn again(bytes: &[u8]) -> Workload {
-    let options = Options {
-        block_tokens: Some(BLOCK),
-        ..Options::default()
-    };
-    let loaded = read_bytes(Path::new("written.jsonl"), bytes, &options);
+    let loaded = read_bytes(Path::new("written.jsonl"), bytes, &Options::default());
     loaded.expect("what was written is read").workload
 }
 

@@ -4,8 +4,11 @@
 //! or, with a session, after the previous row of it. Agentic rows name what they wait for. Version 2
 //! begins with a header, and its rows say for each dependency which moment counts.
 //!
-//! It trusts ids only within their scope: rows without a header share theirs with all files, those
-//! under a header that says `local` within their play. Memory: one entry a session and a play.
+//! It trusts ids of blocks only within their scope: rows without a header share theirs with all
+//! files, those under a header that says `local` within their play, and those that our own writers
+//! numbered within their file. Memory: one entry a session and a play.
+use std::num::NonZeroU32;
+
 use hashbrown::HashMap;
 use serde::Deserialize;
 use warmpath_core::Micros;
@@ -16,7 +19,7 @@ use crate::input::Bytes;
 use crate::leaf::{self, Ids, MILLIS, Num, Text};
 use crate::traced::{Dependency, Relation, Scope, Timing, TracedTurn};
 use crate::turn::{Moment, Next};
-use crate::write::{AGENTIC_SCHEMA, AGENTIC_VERSION};
+use crate::write::{AGENTIC_SCHEMA, AGENTIC_VERSION, SOURCE};
 
 /// Tokens of a block of the published traces.
 const BLOCK_TOKENS: u32 = 512;
@@ -50,6 +53,12 @@ struct HeaderRow {
     version: Option<Num>,
     block_size: Option<Num>,
     hash_id_scope: Option<Text>,
+    source: Option<Source>,
+}
+
+#[derive(Deserialize)]
+struct Source {
+    format: Option<Text>,
 }
 
 #[derive(Deserialize)]
@@ -60,15 +69,24 @@ struct Edge {
     relation: Option<Text>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 struct Extra {
     parent: Option<Text>,
     next: Option<Text>,
+    block_tokens: Option<Num>,
 }
 
 struct Header {
-    block_tokens: std::num::NonZeroU32,
-    local: bool,
+    block_tokens: NonZeroU32,
+    share: Share,
+}
+
+/// Which rows mean the same block by the same id.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Share {
+    Play,
+    File,
+    All,
 }
 
 #[derive(Default)]
@@ -104,13 +122,16 @@ fn header(row: HeaderRow) -> Result<Header, Fault> {
     }
     let block_tokens = leaf::some_tokens("block_size", row.block_size)?;
     let scope = leaf::text("hash_id_scope", row.hash_id_scope)?;
+    let source = row.source.and_then(|source| source.format);
+    let is_ours = leaf::text("source.format", source)?.as_deref() == Some(SOURCE);
     Ok(Header {
         block_tokens: block_tokens
             .try_into()
             .map_err(|_| Fault::invalid("block_size is 0"))?,
-        local: match scope.as_deref() {
-            None | Some("local") => true,
-            Some("global") => false,
+        share: match scope.as_deref() {
+            None | Some("local") => Share::Play,
+            Some("global") if is_ours => Share::File,
+            Some("global") => Share::All,
             Some(other) => return Err(Fault::invalid(format!("hash_id_scope is {other:?}"))),
         },
     })
@@ -127,21 +148,23 @@ impl Reader {
             .checked("hash_ids")?;
         let id = leaf::text("request_id", row.request_id.take())?;
         let session = leaf::text("session_id", row.session_id.take())?;
-        let extra = row.warmpath.take();
-        let (parent, next) = match extra {
-            Some(extra) => (
-                leaf::text("parent", extra.parent)?,
-                next(leaf::text("next", extra.next)?.as_deref()),
-            ),
-            None => (None, Next::Unknown),
+        let extra = row.warmpath.take().unwrap_or_default();
+        let parent = leaf::text("parent", extra.parent)?;
+        let next = next(leaf::text("next", extra.next)?.as_deref());
+        let said = match &self.header {
+            Some(header) => Some(header.block_tokens),
+            None => block_tokens(extra.block_tokens)?,
         };
+        let share = match &self.header {
+            Some(header) => header.share,
+            None if said.is_some() => Share::File,
+            None => Share::All,
+        };
+        let assumed = || fitting(context, input_tokens, blocks.len());
         Ok(TracedTurn {
-            scope: self.scope(leaf::text("play_id", row.play_id.take())?),
+            block_tokens: said.map_or_else(assumed, Ok)?,
+            scope: self.scope(share, leaf::text("play_id", row.play_id.take())?),
             timing: self.timing(row, session.as_deref())?,
-            block_tokens: match &self.header {
-                Some(header) => header.block_tokens,
-                None => context.options.block_tokens_or(BLOCK_TOKENS),
-            },
             id,
             session,
             parent,
@@ -152,12 +175,14 @@ impl Reader {
         })
     }
 
-    fn scope(&mut self, play: Option<String>) -> Scope {
-        if !self.header.as_ref().is_some_and(|header| header.local) {
-            return Scope::Global;
-        }
+    fn scope(&mut self, share: Share, play: Option<String>) -> Scope {
+        let part = match share {
+            Share::Play => play.unwrap_or_default(),
+            Share::File => String::new(),
+            Share::All => return Scope::Global,
+        };
         let new = self.plays.len() as u32;
-        Scope::Part(*self.plays.entry(play.unwrap_or_default()).or_insert(new))
+        Scope::Part(*self.plays.entry(part).or_insert(new))
     }
 
     fn timing(&mut self, row: Row, session: Option<&str>) -> Result<Timing, Fault> {
@@ -221,6 +246,28 @@ impl Reader {
         }
         Ok(Timing::Arrival(at.plus(delay.unwrap_or_default())))
     }
+}
+
+/// Tokens of a block, as our own writer says them in a row.
+fn block_tokens(said: Option<Num>) -> Result<Option<NonZeroU32>, Fault> {
+    let Some(said) = said else { return Ok(None) };
+    let tokens = leaf::some_tokens("warmpath.block_tokens", Some(said))?;
+    let tokens = NonZeroU32::new(tokens);
+    tokens
+        .map(Some)
+        .ok_or_else(|| Fault::invalid("warmpath.block_tokens is 0"))
+}
+
+/// Tokens of a block where no row says them, if so many blocks fit into the prompt.
+fn fitting(context: &Context<'_>, tokens: u32, blocks: usize) -> Result<NonZeroU32, Fault> {
+    let size = context.options.block_tokens_or(BLOCK_TOKENS);
+    if blocks <= tokens.div_ceil(size.get()) as usize {
+        return Ok(size);
+    }
+    Err(Fault::invalid(format!(
+        "{blocks} blocks of {size} tokens in a prompt of {tokens}; the rows do not say their block \
+         size: read it with --block N"
+    )))
 }
 
 fn elapsed(before: Micros, now: Micros) -> Result<Micros, Fault> {

@@ -16,6 +16,8 @@ use crate::workload::Workload;
 
 /// The schema of the header.
 pub(crate) const AGENTIC_SCHEMA: &str = "dynamo.agentic_mooncake";
+/// The source in the header of files that were written here.
+pub(crate) const SOURCE: &str = "warmpath";
 /// The version of the header.
 pub(crate) const AGENTIC_VERSION: u64 = 2;
 
@@ -75,7 +77,7 @@ pub fn write_agentic(
         block_size: workload.block_tokens().get(),
         hash_id_scope: scope(workload, &plays),
         source: Source {
-            format: "warmpath",
+            format: SOURCE,
             digest: digest(workload),
         },
     };

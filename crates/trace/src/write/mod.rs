@@ -4,6 +4,7 @@
 //! buffers or compresses, which is the caller's business. What a format cannot say is counted and
 //! approximated, never dropped in silence.
 use std::io::{self, Write};
+use std::num::NonZeroU32;
 
 use serde::Serialize;
 use warmpath_core::Micros;
@@ -17,14 +18,14 @@ mod mooncake;
 mod perfetto;
 
 pub use agentic::write_agentic;
-pub(crate) use agentic::{AGENTIC_SCHEMA, AGENTIC_VERSION};
+pub(crate) use agentic::{AGENTIC_SCHEMA, AGENTIC_VERSION, SOURCE};
 pub use mooncake::write_mooncake;
 pub use perfetto::PerfettoWriter;
 
 /// Whether rows carry what only we can read, under the key `warmpath`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extras {
-    /// What a session does next, and its parent.
+    /// What a session does next, its parent, and tokens of a block where the format has no place.
     Keep,
     /// Nothing: for tools that refuse fields that they do not know.
     Leave,
@@ -71,12 +72,14 @@ fn line(out: &mut impl Write, row: &impl Serialize) -> io::Result<()> {
 }
 
 /// What only we can read of a row.
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 struct Extra<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     parent: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     next: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    block_tokens: Option<NonZeroU32>,
 }
 
 /// The extras of a turn; the parent stands in the first row of a session.
@@ -94,6 +97,7 @@ fn extra(workload: &Workload, turn: usize, is_first: bool, extras: Extras) -> Op
             Next::Person => Some("person"),
             Next::Unknown | Next::End => None,
         },
+        block_tokens: None,
     };
     (extra.parent.is_some() || extra.next.is_some()).then_some(extra)
 }

@@ -28,8 +28,8 @@ struct Row<'a> {
     warmpath: Option<Extra<'a>>,
 }
 
-/// Writes a workload as Mooncake rows. Tokens of a block are not in the format: a reader must be
-/// told [`Workload::block_tokens`].
+/// Writes a workload as Mooncake rows. Tokens of a block are not in the format: they stand in the
+/// extras of each row, and without these a reader must be told [`Workload::block_tokens`].
 ///
 /// # Errors
 /// What `out` says.
@@ -67,11 +67,19 @@ pub fn write_mooncake(
             hash_ids: &blocks,
             timestamp: timestamp.map(millis),
             delay: delay.map(millis),
-            warmpath: extra(workload, index, before.is_none(), extras),
+            warmpath: sized(workload, index, before.is_none(), extras),
         };
         line(out, &row)?;
     }
     Ok(written)
+}
+
+/// The extras of a turn, with the tokens of a block.
+fn sized(workload: &Workload, turn: usize, is_first: bool, extras: Extras) -> Option<Extra<'_>> {
+    (extras == Extras::Keep).then(|| Extra {
+        block_tokens: Some(workload.block_tokens()),
+        ..extra(workload, turn, is_first, extras).unwrap_or_default()
+    })
 }
 
 /// When each turn would arrive if answers took no time; never before those of its session.
