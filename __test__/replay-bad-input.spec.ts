@@ -1,6 +1,7 @@
 /** What is wrong with a trace, as `warmpath replay` says it: file, line, and an exit code. */
-import { execFile } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
@@ -114,11 +115,56 @@ test('a trace that is not there, and wrong options, are one line', async (t) => 
   t.regex(wrong.err, /--pressure.*FROM\.\.TO/)
 })
 
-test('a policy that the core does not have is refused by name', async (t) => {
+test('a policy that is none is refused before anything is read, with all names', async (t) => {
   const folder = trace(t, ROW)
-  const { code, err } = await warmpath(folder, 'replay', 'bad.jsonl', '--compare', 'kv,magic')
-  t.not(code, 0)
-  t.regex(err, /magic/)
+  const { code, err } = await warmpath(folder, 'replay', 'none.jsonl', '--compare', 'kv,magic')
+  t.is(code, 2)
+  t.regex(err, /round-robin, least-loaded, kv, none, thunderagent, lease.*"magic"/)
+})
+
+test('options that would do nothing are refused before anything is read', async (t) => {
+  const folder = trace(t, ROW)
+  for (const [args, message] of [
+    [['--speed', '2'], /--speed does nothing without --endpoint/],
+    [['--prefill', 'fcfs'], /--prefill does nothing without --engine h100-class/],
+    [['--warm-up', '1', '--as-recorded'], /--warm-up does nothing with --as-recorded/],
+    [['--pressure', '1', '--endpoint', 'http://x'], /--pressure does nothing with --endpoint/],
+    [['--verify', '--json', 'x'], /--json does nothing with --verify/],
+  ] as const) {
+    const { code, err } = await warmpath(folder, 'replay', 'none.jsonl', ...args)
+    t.is(code, 2, args.join(' '))
+    t.regex(err, message)
+  }
+})
+
+test('endpoints at which no turn succeeds fail the run', async (t) => {
+  const folder = trace(t, ROW)
+  // A port that is reserved and that nobody listens on.
+  const args = ['--endpoint', 'http://127.0.0.1:1', '--json', 'rows.json']
+  const { code, err } = await warmpath(folder, 'replay', 'bad.jsonl', ...args)
+  t.is(code, 1)
+  t.regex(err, /warmpath: no turn succeeded at 127\.0\.0\.1:1\n$/)
+  t.true(existsSync(join(folder, 'rows.json')))
+})
+
+test('a reader of the output that leaves early ends nothing with an error', async (t) => {
+  const folder = trace(t, ROW)
+  const args = [`--import=${TSX}`, MAIN, 'replay', 'bad.jsonl', '--compare', 'kv']
+  const env = { ...process.env, NODE_NO_WARNINGS: '1' }
+  const child = spawn(process.execPath, args, {
+    cwd: folder,
+    env,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  child.stdout.destroy()
+  let err = ''
+  child.stderr.on('data', (chunk) => {
+    err += chunk
+  })
+  const [code] = await once(child, 'close')
+  t.is(code, 0, err)
+  t.notRegex(err, /EPIPE/)
+  t.true(existsSync(join(folder, 'replay-results', 'report.html')))
 })
 
 test('prompts that are too large, and answers that outgrow the cache, are counted', async (t) => {

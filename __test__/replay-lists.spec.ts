@@ -42,7 +42,27 @@ test('policies by name, each once, with options', (t) => {
       policy: { core: { policy: 'thunderagent', intervalMs: 1000 } },
     },
   ])
-  for (const text of ['', 'KV', 'kv,', 'a:b', '../x']) {
-    t.throws(() => policies(text), { instanceOf: RangeError }, text)
+  t.deepEqual(policies('lease:thetaBp=3500:eviction=lease-end')[0]?.policy, {
+    core: { policy: 'lease', thetaBp: 3500, eviction: 'lease-end' },
+  })
+  const names = /round-robin, least-loaded, kv, none, thunderagent, lease/
+  for (const text of ['', 'KV', 'kv,', 'a:b', '../x', 'constructor']) {
+    t.throws(() => policies(text), { instanceOf: RangeError, message: names }, text)
+  }
+})
+
+test('what a policy does not take is refused by name', (t) => {
+  for (const [text, message] of [
+    ['kv:thetaBp=1', /with kv no options/],
+    ['round-robin:x=1', /with round-robin no options/],
+    ['thunderagent:thetaBp=1', /pauseBp, .*; not "thetaBp=1"/],
+    ['thunderagent:intervalMs', /thunderagent:intervalMs a whole number/],
+    ['thunderagent:intervalMs=-5', /from 1 to .*; not "-5"/],
+    ['thunderagent:pauseBp=10001', /from 0 to 10000/],
+    ['lease:thetaBp=0', /from 1 to 100000/],
+    ['lease:eviction=fifo', /lru or lease-end/],
+    ['lease:toString=1', /thetaBp/],
+  ] as const) {
+    t.throws(() => policies(text), { instanceOf: RangeError, message }, text)
   }
 })

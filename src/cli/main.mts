@@ -28,6 +28,18 @@ function isCommanderError(error: unknown): error is { exitCode: number } {
   return typeof code === 'string' && code.startsWith('commander.')
 }
 
+/**
+ * Who reads the output may stop reading, as `head` does: then the command ends as it would have,
+ * unheard. Any other error is the command's, if nobody else looks after the stream.
+ */
+function endQuietly(stream: NodeJS.WriteStream): void {
+  stream.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EPIPE' && stream.listenerCount('error') === 1) throw error
+  })
+}
+
+endQuietly(process.stdout)
+endQuietly(process.stderr)
 try {
   // Alone and first: where several modules import what fails, each has a rejection of its own.
   await import('../index.js')

@@ -111,6 +111,44 @@ function addOutput(command: Command): Command {
     .option('--html <file>', 'where the page goes', 'replay-results/report.html')
 }
 
+/** Options that mean something only in one kind of replay. */
+const OVER_HTTP = ['model', 'keyEnv', 'body', 'loop', 'speed', 'concurrency'] as const
+const OF_FLEETS = [
+  ...(['compare', 'workers', 'pressure', 'asRecorded', 'seeds', 'warmUp', 'measure'] as const),
+  ...(['engine', 'cache', 'host', 'prefill', 'eviction'] as const),
+]
+const OF_EXTENTS = ['prefill', 'eviction'] as const
+const OF_PRESSURE = ['warmUp', 'measure'] as const
+/** What `--verify` does not look at. */
+const OF_RUNS = [
+  ...OVER_HTTP,
+  ...OF_FLEETS.filter((name) => name !== 'compare' && name !== 'cache'),
+  ...(['endpoint', 'block', 'patience', 'format', 'lenient', 'json', 'html'] as const),
+]
+
+/**
+ * Refuses options that would do nothing beside the others.
+ *
+ * @param given whether the caller named an option, or it stands for a default
+ */
+function refuseIdle(flags: ReplayFlags, given: (name: string) => boolean): void {
+  const refuse = (names: readonly (keyof ReplayFlags)[], why: string) => {
+    const idle = names.find(given)
+    if (idle === undefined) return
+    throw new WarmpathError('WARMPATH_CONFIG', `${spelled(idle)} does nothing ${why}`)
+  }
+  if (flags.verify) refuse(OF_RUNS, 'with --verify')
+  if (flags.endpoint !== undefined) refuse(OF_FLEETS, 'with --endpoint')
+  else refuse(OVER_HTTP, 'without --endpoint')
+  if (flags.engine !== 'h100-class') refuse(OF_EXTENTS, 'without --engine h100-class')
+  if (flags.asRecorded) refuse(OF_PRESSURE, 'with --as-recorded')
+}
+
+/** An option as it is written: `--warm-up` for `warmUp`. */
+function spelled(name: string): string {
+  return `--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`
+}
+
 function fleetOptions(flags: ReplayFlags): ReplayOptions {
   const { pressure, cache, block, host, prefill, eviction, patience } = flags
   return {
@@ -155,4 +193,4 @@ function authorization(name: string | undefined): Record<string, string> {
   throw new WarmpathError('WARMPATH_CONFIG', `the environment has no ${name}`)
 }
 
-export { addFlags, endpointOptions, FORMATS, fleetOptions, type ReplayFlags }
+export { addFlags, endpointOptions, FORMATS, fleetOptions, type ReplayFlags, refuseIdle }

@@ -19,7 +19,13 @@ import {
   tables,
 } from '../replay/index.js'
 import { Workload, type WorkloadSummary } from '../workload.js'
-import { addFlags, endpointOptions, fleetOptions, type ReplayFlags } from './replay-flags.mjs'
+import {
+  addFlags,
+  endpointOptions,
+  fleetOptions,
+  type ReplayFlags,
+  refuseIdle,
+} from './replay-flags.mjs'
 import { verify } from './verify.mjs'
 
 const NOTES = `
@@ -28,8 +34,8 @@ sessions, OpenTelemetry spans, and what Claude Code (~/.claude/projects) and Cod
 keep; gzip or not. Content is hashed while it is read and not kept.
 
 Policies: round-robin, least-loaded, kv (the cheapest worker by cache and load, nothing held; also
-called none), and the admission policies of the scheduler, such as thunderagent; options behind a
-colon: NAME:OPTION=VALUE.
+called none), and the admission policies of the scheduler, thunderagent and lease; options behind a
+colon: NAME:OPTION=VALUE, such as lease:thetaBp=3500.
 
 With --pressure a constant number of sessions of the trace is kept alive, so that their contexts fill
 the caches so many times. With --as-recorded every turn comes once, when the trace says. Without either
@@ -48,7 +54,9 @@ function replayCommand(): Command {
 }
 
 async function replay(traces: string[], flags: ReplayFlags, command: Command): Promise<void> {
-  if (flags.verify) return verify(traces, flags, (name) => isGiven(command, name))
+  const given = (name: string) => isGiven(command, name)
+  refuseIdle(flags, given)
+  if (flags.verify) return verify(traces, flags, given)
   const progress = new Progress(process.stderr)
   const stop = new AbortController()
   const onSignal = () => stop.abort()
@@ -62,10 +70,20 @@ async function replay(traces: string[], flags: ReplayFlags, command: Command): P
         : await compareEndpoints(workload, endpointOptions(flags, endpoint), progress, stop.signal)
     progress.stop()
     await show(comparison, flags)
+    if (endpoint !== undefined) judge(comparison)
   } finally {
     progress.stop()
     process.off('SIGINT', onSignal)
   }
+}
+
+/** A run over HTTP in which no turn succeeded is a run that failed. */
+function judge({ runs }: Comparison): void {
+  const dead = runs.filter(({ report }) => report.turns.completed === 0)
+  if (dead.length === 0) return
+  const labels = dead.map(({ label }) => label).join(', ')
+  process.stderr.write(`warmpath: no turn succeeded at ${labels}\n`)
+  process.exitCode = 1
 }
 
 /** Whether the caller named the option. */

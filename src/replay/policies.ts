@@ -2,8 +2,8 @@
  * Which policies can be compared, and how is one named?
  *
  * `round-robin` and `least-loaded` are what load balancers do; `kv` is Warmpath's choice of a worker
- * without admission (`none` is another name for it). Every other name is a scheduler's admission
- * policy, with options if wanted: `lease:theta=0.35`. What the core does not have it refuses by name.
+ * without admission (`none` is another name for it). The others are a scheduler's admission policies,
+ * with options if wanted: `lease:thetaBp=3500`. Everything is checked here, before a trace is read.
  */
 import type { Scenario } from '../workload.js'
 
@@ -12,9 +12,34 @@ interface Policy {
   policy: Scenario['policy']
 }
 
-const BALANCERS = ['round-robin', 'least-loaded'] as const
+/** What a value may be: a whole number from and to, or one of some words. */
+type Allowed = readonly [least: number, most: number] | readonly string[]
 
-/** Throws a RangeError for what is no name. */
+const BALANCERS = ['round-robin', 'least-loaded'] as const
+/** Basis points of a whole. */
+const WHOLE = 10_000
+const MONTH_MS = 2_592_000_000
+
+/** The options of each admission policy, by name. */
+const ADMISSION: Readonly<Record<string, Readonly<Record<string, Allowed>>>> = {
+  none: {},
+  thunderagent: {
+    pauseBp: [0, WHOLE],
+    targetBp: [0, WHOLE],
+    resumeBp: [0, WHOLE],
+    bufferTokens: [0, 2 ** 32 - 1],
+    intervalMs: [1, MONTH_MS],
+  },
+  lease: {
+    thetaBp: [1, 10 * WHOLE],
+    forceAfterMs: [1, MONTH_MS],
+    eviction: ['lru', 'lease-end'],
+  },
+}
+/** Every name that can be compared. */
+const NAMES: readonly string[] = [...BALANCERS, 'kv', ...Object.keys(ADMISSION)]
+
+/** Throws a RangeError for what is no name, or no option of it. */
 function policies(text: string): Policy[] {
   const found = text.split(',').map((name) => policy(name.trim()))
   const labels = new Map(found.map((each) => [each.label, each]))
@@ -23,19 +48,41 @@ function policies(text: string): Policy[] {
 
 function policy(text: string): Policy {
   const [name = '', ...options] = text.split(':')
-  if (!/^[a-z][a-z0-9-]*$/.test(name)) throw new RangeError(`"${text}" is no name of a policy`)
+  if (!NAMES.includes(name)) {
+    throw new RangeError(`${NAMES.join(', ')}; "${name}" is none of them`)
+  }
+  const known = Object.hasOwn(ADMISSION, name) ? (ADMISSION[name] ?? {}) : {}
+  const settings = Object.fromEntries(options.map((each) => option(each, name, known)))
   const balancer = BALANCERS.find((each) => each === name)
-  if (balancer !== undefined && options.length === 0) return { label: name, policy: balancer }
+  if (balancer !== undefined) return { label: name, policy: balancer }
   if (name === 'kv' || name === 'none') return { label: 'kv', policy: { core: { policy: 'none' } } }
-  const settings = Object.fromEntries(options.map(option))
   return { label: text, policy: { core: { policy: name, ...settings } } }
 }
 
-function option(text: string): [string, unknown] {
-  const found = /^(\w+)=([\w.]+)$/.exec(text)
-  if (found === null) throw new RangeError(`"${text}" is no option: they are NAME=VALUE`)
-  const [, name = '', value = ''] = found
-  return [name, /^\d+(\.\d+)?$/.test(value) ? Number(value) : value]
+function option(text: string, of: string, known: Readonly<Record<string, Allowed>>) {
+  const [name = '', ...rest] = text.split('=')
+  const allowed = Object.hasOwn(known, name) ? known[name] : undefined
+  if (allowed === undefined) {
+    const names = Object.keys(known)
+    const all = names.length === 0 ? 'no options' : `${names.join(', ')}, each NAME=VALUE`
+    throw new RangeError(`with ${of} ${all}; not "${text}"`)
+  }
+  return [name, value(rest.join('='), `${of}:${name}`, allowed)] as const
+}
+
+function value(text: string, of: string, allowed: Allowed): string | number {
+  if (isRange(allowed)) {
+    const [least, most] = allowed
+    const found = /^\d+$/.test(text) ? Number(text) : Number.NaN
+    if (found >= least && found <= most) return found
+    throw new RangeError(`as ${of} a whole number from ${least} to ${most}; not "${text}"`)
+  }
+  if (allowed.includes(text)) return text
+  throw new RangeError(`as ${of} ${allowed.join(' or ')}; not "${text}"`)
+}
+
+function isRange(allowed: Allowed): allowed is readonly [number, number] {
+  return typeof allowed[0] === 'number'
 }
 
 export { type Policy, policies }
