@@ -16,10 +16,19 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { parseArgs } from 'node:util'
+import { count, readArguments } from './arguments.mjs'
 
-const { values } = parseArgs({
-  options: {
+const HELP = `npm run bench:gateway -- [options]: what warmpath serve costs a streamed token
+
+  --json FILE    write the figures as JSON rows
+  --smg BIN      compare with SMG's router too
+  --rounds N     rounds that count (5)
+  --streams N    streams at once (64)
+  --tokens N     tokens a stream (250)
+  --pace MS      time between the tokens of a stream (50)`
+
+const values = readArguments(
+  {
     json: { type: 'string' },
     smg: { type: 'string' },
     rounds: { type: 'string', default: '5' },
@@ -27,8 +36,11 @@ const { values } = parseArgs({
     tokens: { type: 'string', default: '250' },
     pace: { type: 'string', default: '50' },
   },
-})
-const STREAMS = Number(values.streams)
+  HELP,
+)
+const [ROUNDS, STREAMS, TOKENS, PACE] = ['rounds', 'streams', 'tokens', 'pace'].map((name) =>
+  count(values, name),
+)
 const PATHS = { chat: '/v1/chat/completions', messages: '/v1/messages', responses: '/v1/responses' }
 const CPU_GOAL = 1.3
 /** The ways that are compared through every API. */
@@ -121,7 +133,7 @@ function measure(load, { url, pid }, path) {
       else resolve(seen)
     }
     load.on('message', hear)
-    load.send({ url, path, streams: STREAMS, tokens: Number(values.tokens) })
+    load.send({ url, path, streams: STREAMS, tokens: TOKENS })
   })
 }
 
@@ -133,7 +145,7 @@ function median(values_) {
 /** Each of `ways` through each API, round by round; the first round warms everything up. */
 async function run(load, ways) {
   const seen = []
-  for (let round = 0; round <= Number(values.rounds); round += 1) {
+  for (let round = 0; round <= ROUNDS; round += 1) {
     for (const [api, path] of Object.entries(PATHS)) {
       const row = { api }
       for (const [name, way] of Object.entries(ways)) {
@@ -191,7 +203,7 @@ function latenessRows(seen, way, micros) {
 }
 
 try {
-  const source = await listening(await child('source.mjs', values.tokens, values.pace))
+  const source = await listening(await child('source.mjs', TOKENS, PACE))
   const ways = {
     direct: { url: source.url },
     pipe: await listening(await child('pipe.mjs', source.url)),

@@ -6,26 +6,34 @@
  * peer that is not on this machine) is skipped aloud. Rows go to --json; with --docs the claims are kept
  * in docs/evidence/ and docs/evidence.md is written from all that are kept.
  *
- * Exit codes: 0 everything that was measured holds, 1 something does not or could not be computed.
+ * Exit codes: 0 everything that was measured holds, 1 something does not or could not be computed, 2
+ * wrong usage.
  */
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { parseArgs } from 'node:util'
 import { build, root, run } from '../../scripts/build.mjs'
+import { readArguments, refuseUsage } from '../arguments.mjs'
 import { keep, write } from './docs.mjs'
 
 const FOLDER = join(root, 'benches', 'evidence', 'sections')
 
-const { values } = parseArgs({
-  options: {
+const HELP = `npm run evidence -- [options]: computes what the project claims
+
+  --only SECTION[.PART]  only this; may be repeated
+  --json FILE            write the figures as JSON rows
+  --docs                 keep the claims and write docs/evidence.md
+  --list                 the sections and their parts`
+
+const values = readArguments(
+  {
     only: { type: 'string', multiple: true },
     json: { type: 'string' },
     docs: { type: 'boolean', default: false },
     list: { type: 'boolean', default: false },
-    help: { type: 'boolean', default: false },
   },
-})
+  HELP,
+)
 
 const say = (text) => process.stderr.write(`${text}\n`)
 
@@ -69,7 +77,7 @@ async function measure(section, parts) {
 
 async function main() {
   const all = await sections()
-  if (values.help || values.list) {
+  if (values.list) {
     for (const { name, title, parts } of all) {
       process.stdout.write(`${name}  ${title}: ${Object.keys(parts).join(', ')}\n`)
     }
@@ -80,7 +88,7 @@ async function main() {
     ...Object.keys(parts).map((part) => `${name}.${part}`),
   ])
   const unknown = values.only?.find((name) => !names.includes(name))
-  if (unknown !== undefined) throw new Error(`no section is called ${unknown}; see --list`)
+  if (unknown !== undefined) refuseUsage(`no section is called ${unknown}; see --list`)
   build()
   const rows = []
   for (const section of all) {
