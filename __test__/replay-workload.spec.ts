@@ -52,6 +52,26 @@ test('what cannot be simulated is refused by name', async (t) => {
   await refused({ patienceMs: -1 }, /time/)
 })
 
+for (const format of ['mooncake', 'agentic-mooncake'] as const) {
+  test(`${format} rows say their block size, and two files are read together`, async (t) => {
+    const folder = mkdtempSync(join(tmpdir(), 'warmpath-workload-'))
+    t.teardown(() => rmSync(folder, { recursive: true }))
+    const paths = ['a.jsonl', 'b.jsonl'].map((name) => join(folder, name))
+    const [one, other] = [1, 2].map((seed) => Workload.generate({ blockTokens: 64 }, seed))
+    await one?.write(paths[0] ?? '', format, true)
+    await other?.write(paths[1] ?? '', format, true)
+    const alone = await Promise.all(paths.map((path) => Workload.read({ paths: [path] })))
+    const both = await Workload.read({ paths })
+    t.is(both.summary().blockTokens, 64)
+    t.is(both.summary().turns, (alone[0]?.summary().turns ?? 0) + (alone[1]?.summary().turns ?? 0))
+    // Blocks of one file are not those of the other, though both count from 0.
+    const reused = await Promise.all(
+      [...alone, both].map(async (each) => (await each.bounds(1e12)).infinite_tokens),
+    )
+    t.is(reused[2], (reused[0] ?? 0) + (reused[1] ?? 0))
+  })
+}
+
 test('a workload goes out as agentic Mooncake and comes back the same', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'warmpath-workload-'))
   t.teardown(() => rmSync(folder, { recursive: true }))
