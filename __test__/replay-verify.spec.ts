@@ -89,6 +89,19 @@ test('prompts that came as text: each receipt follows from its own terms', async
   )
   const { difference } = await verifyDecisions({ paths: [path] })
   t.regex(difference?.what ?? '', /cost of a/)
+  writeFileSync(
+    path,
+    text((line) => changed(line, { worker: 'x' })),
+  )
+  const stranger = await verifyDecisions({ paths: [path] })
+  t.regex(stranger.difference?.what ?? '', /"x" is not among the candidates/)
+  writeFileSync(
+    path,
+    text((line) => changed(line, { candidates: [] })),
+  )
+  const { out } = await verify(path)
+  t.regex(out, /^0 receipts checked by themselves/)
+  t.regex(out, new RegExp(`^${verified.decisions} receipts without candidates not checked$`, 'm'))
 })
 
 test('a recording without receipts is told how to get them', async (t) => {
@@ -97,6 +110,13 @@ test('a recording without receipts is told how to get them', async (t) => {
   writeFileSync(path, `${found.map((line) => unquoted(JSON.stringify(line))).join('\n')}\n`)
   await t.throwsAsync(verifyDecisions({ paths: [path] }), { message: /receipts: 'full'/ })
 })
+
+/** A line whose receipt has other fields; hashes stay as they are, since a double cannot hold them. */
+function changed(line: string, fields: object): string {
+  const { receipt } = JSON.parse(line).event.warmpath ?? {}
+  if (receipt === undefined) return line
+  return line.replace(JSON.stringify(receipt), JSON.stringify({ ...receipt, ...fields }))
+}
 
 /** Hashes as numbers again. */
 function unquoted(line: string): string {

@@ -234,6 +234,8 @@ interface Verified {
   of: number
   /** Records that have none. */
   withoutReceipt: number
+  /** Receipts that name no candidates: not checked where each is checked by itself. */
+  withoutCandidates: number
   /** `receipts`: the trace does not have the blocks, so each receipt was checked by itself. */
   checked: 'decisions' | 'receipts'
   difference: {

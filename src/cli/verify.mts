@@ -31,22 +31,30 @@ async function verify(
 }
 
 function render(verified: Verified): string {
-  const { decisions, of, withoutReceipt, checked, difference } = verified
-  const notes = [
-    ...(withoutReceipt > 0
-      ? [`${withoutReceipt} records without a whole receipt passed over`]
-      : []),
-    ...(checked === 'receipts'
-      ? [
-          'prompts came as text, whose blocks are not in a trace: each receipt was checked by itself',
-        ]
-      : []),
-  ]
-  if (difference === null)
-    return [`${decisions} decisions made again, all as recorded`, ...notes].join('\n')
+  const { decisions, of, difference } = verified
+  const notes = notesOn(verified)
+  if (difference === null) return [headline(verified), ...notes].join('\n')
   const { request, session, what, recorded, now } = difference
   const where = `decision ${decisions} of ${of}, request ${visible(request)}, session ${visible(session ?? '-')}`
   return [`${where}: ${what} differs`, ...notes, '', sideBySide(recorded, now)].join('\n')
+}
+
+/** What was checked, and no more than that. */
+function headline({ decisions, withoutCandidates, checked }: Verified): string {
+  if (checked === 'decisions') return `${decisions} decisions made again, all as recorded`
+  return `${decisions - withoutCandidates} receipts checked by themselves, each follows from its own terms`
+}
+
+function notesOn({ withoutReceipt, withoutCandidates, checked }: Verified): string[] {
+  const notes: [boolean, string][] = [
+    [withoutReceipt > 0, `${withoutReceipt} records without a whole receipt passed over`],
+    [withoutCandidates > 0, `${withoutCandidates} receipts without candidates not checked`],
+    [
+      checked === 'receipts',
+      'prompts came as text, whose blocks are not in a trace: no decision was made again',
+    ],
+  ]
+  return notes.flatMap(([applies, note]) => (applies ? [note] : []))
 }
 
 /** Two receipts, line by line, lines that differ marked. */

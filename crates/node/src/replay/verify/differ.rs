@@ -60,7 +60,7 @@ fn at(receipt: &Value, path: &str) -> Value {
     receipt.pointer(path).cloned().unwrap_or_default()
 }
 
-fn rows(receipt: &Value) -> &[Value] {
+pub(super) fn rows(receipt: &Value) -> &[Value] {
     receipt["candidates"].as_array().map_or(&[], Vec::as_slice)
 }
 
@@ -75,8 +75,16 @@ fn is_near(a: f64, b: f64) -> bool {
     (a - b).abs() <= 1e-12 * a.abs().max(b.abs())
 }
 
-/// Computes a receipt again from its own terms: what differs, and the receipt as it should be.
+/// Computes a receipt again from its own terms: what differs, and the receipt as it should be. Nothing
+/// can be said of one without candidates.
 pub(super) fn recomputed(receipt: &Value) -> Option<(String, Value)> {
+    let (worker, rows) = (&receipt["worker"], rows(receipt));
+    if !rows.is_empty() && worker.is_string() && rows.iter().all(|row| row["worker"] != *worker) {
+        let mut now = receipt.clone();
+        now["worker"] = Value::Null;
+        let what = format!("the worker: {worker} is not among the candidates");
+        return Some((what, now));
+    }
     let parsed = parse(receipt);
     let costs = recompute(&parsed);
     let mut now = receipt.clone();
@@ -89,7 +97,7 @@ pub(super) fn recomputed(receipt: &Value) -> Option<(String, Value)> {
     let is_free = receipt["admission"]["verdict"] == "free";
     let is_cold = receipt["weights"]["temperature"].as_f64() == Some(0.0);
     let least = costs.iter().copied().min_by(f64::total_cmp)?;
-    let chosen = rows(receipt).iter().position(|row| row["chosen"] == true);
+    let chosen = rows.iter().position(|row| row["chosen"] == true);
     if !(is_free && is_cold) || chosen.is_some_and(|at| is_near(costs[at], least)) {
         return None;
     }

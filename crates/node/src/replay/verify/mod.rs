@@ -61,6 +61,10 @@ pub fn verify_decisions(options: String) -> Result<AsyncTask<Background<String>>
 fn verify(request: &Request) -> Result<String, Code> {
     let found = recorded::read(&request.paths)?;
     let is_exact = found.decisions.iter().all(Recorded::is_exact);
+    let without_candidates = match is_exact {
+        true => 0,
+        false => bare(&found.decisions),
+    };
     let difference = match is_exact {
         true => Again::new(&found.decisions, request)?.run()?,
         false => receipts(&found.decisions),
@@ -72,6 +76,7 @@ fn verify(request: &Request) -> Result<String, Code> {
         "decisions": checked,
         "of": found.decisions.len(),
         "withoutReceipt": found.without,
+        "withoutCandidates": without_candidates,
         "checked": if is_exact { "decisions" } else { "receipts" },
         "difference": difference.map(|difference| {
             let recorded = &found.decisions[difference.at];
@@ -85,6 +90,12 @@ fn verify(request: &Request) -> Result<String, Code> {
         }),
     })
     .to_string())
+}
+
+/// How many receipts name no candidates, so that nothing follows from their terms.
+fn bare(decisions: &[Recorded]) -> usize {
+    let bare = |recorded: &&Recorded| differ::rows(&recorded.receipt).is_empty();
+    decisions.iter().filter(bare).count()
 }
 
 /// The first receipt that does not follow from its own terms.
