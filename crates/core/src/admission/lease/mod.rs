@@ -3,7 +3,8 @@
 //!
 //! A pause happens because another turn waits, never because of a clock or a threshold alone, and ends
 //! because somebody else's lease does:
-//! * a **warm** turn, of which next to nothing has to be computed, goes at once to where its prefix is;
+//! * a **warm** turn, of which next to nothing has to be computed, goes at once: to where its prefix is
+//!   when most of the prompt is there, else to the cheapest worker;
 //! * a **cold** one waits in one queue of its group, which nobody passes, until some worker computes no
 //!   other cold prompt and has room beside what runs there and the leases that run;
 //! * a session that has ended a turn keeps its room for `theta × refill time × capacity / context`:

@@ -187,6 +187,40 @@ fn full() -> (Bench, ReservationId) {
     (bench, running)
 }
 
+/// Where a turn of 400 tokens goes when A has `overlap` of them, at the higher cost.
+fn placed_with_overlap_at_a(overlap: u32) -> Option<WorkerId> {
+    let mut policy = Bench::new(LeaseConfig::default()).policy;
+    let row = |worker, overlap_tokens, cost| Candidate {
+        worker,
+        cost,
+        overlap_tokens,
+        host_tokens: 0,
+        disk_tokens: 0,
+        rank: None,
+        prefill_tokens: 0,
+        active_tokens: 0,
+        additional_tokens: 400,
+        requests: 0,
+    };
+    let begin = Begin {
+        ticket: ReservationId(1),
+        program: ProgramId(1),
+        prompt_tokens: 400,
+        kind: Kind::Turn,
+        pin: None,
+    };
+    let (rows, mut out) = ([row(A, overlap, 2.0), row(B, 0, 1.0)], Vec::new());
+    policy.begin(Micros::from_secs(100), begin, &rows, &mut out);
+    out[0].worker
+}
+
+#[test]
+fn only_most_of_its_prompt_binds_a_turn_to_a_worker_and_the_cost_places_the_others() {
+    assert_eq!(placed_with_overlap_at_a(25), Some(B));
+    assert_eq!(placed_with_overlap_at_a(200), Some(B));
+    assert_eq!(placed_with_overlap_at_a(201), Some(A));
+}
+
 #[test]
 fn a_cold_turn_waits_for_the_end_of_a_lease_and_not_a_moment_longer() {
     let (mut bench, _running) = full();

@@ -1,5 +1,5 @@
 //! How a turn gets in, where it goes, and what it leaves behind: the rules of the policy.
-use std::cmp::Reverse;
+use std::cmp::Ordering;
 
 use super::super::{Begin, Release, Waits};
 use super::config::{Eviction, Evidence, WHOLE, share};
@@ -56,24 +56,19 @@ impl Lease {
         }
     }
 
-    /// The worker that may take the turn now: the one with least to compute, then with the least
-    /// running, then the first.
+    /// The worker that may take the turn now, by [`best`].
     pub(super) fn choose(&self, begin: &Begin, rows: &[Candidate]) -> Option<Choice> {
         let uncounted = rows.iter().any(|row| self.capacity(row.worker).is_none());
         if rows.is_empty() || uncounted || self.fits_nowhere(begin, rows) {
             return Some(self.anywhere(begin, rows));
         }
         let may = rows.iter().filter(|row| self.refusal(begin, row).is_none());
-        let row =
-            may.min_by_key(|row| (Reverse(row.overlap_tokens), row.active_tokens, row.worker))?;
-        Some(self.choice(begin, row))
+        Some(self.choice(begin, best(begin.prompt_tokens, may)?))
     }
 
     /// The worker that a turn goes to which has waited for too long.
     pub(super) fn force(&mut self, begin: &Begin, rows: &[Candidate]) -> Option<Choice> {
-        let best = rows
-            .iter()
-            .min_by_key(|row| (Reverse(row.overlap_tokens), row.active_tokens, row.worker))?;
+        let best = best(begin.prompt_tokens, rows.iter())?;
         self.counters.forced += 1;
         Some(self.choice(begin, best))
     }
@@ -342,6 +337,29 @@ impl Lease {
     pub(super) fn keeps_account(&self) -> bool {
         self.table.config.evidence == Evidence::Account
     }
+}
+
+/// The row that suits a prompt best. Where most of it is cached the turn continues something, and the
+/// one with least to compute has it, then the one with the least running. Little in common, such as a
+/// system prompt, binds a turn to nobody, however little there is to compute: the cost, which knows the
+/// load, decides. The first of equals.
+fn best<'a>(
+    prompt_tokens: u32,
+    rows: impl Iterator<Item = &'a Candidate>,
+) -> Option<&'a Candidate> {
+    let continued = |row: &Candidate| match row.overlap_tokens > prompt_tokens / 2 {
+        true => row.overlap_tokens,
+        false => 0,
+    };
+    rows.min_by(|a, b| {
+        let by_prefix = continued(b).cmp(&continued(a));
+        let by_cost = || match continued(a) {
+            0 => a.cost.total_cmp(&b.cost),
+            _ => Ordering::Equal,
+        };
+        let by_load = || (a.active_tokens, a.worker).cmp(&(b.active_tokens, b.worker));
+        by_prefix.then_with(by_cost).then_with(by_load)
+    })
 }
 
 /// Tokens that run on the row's worker when the turn does.

@@ -119,3 +119,29 @@ fn each_call_says_what_engines_should_be_told() {
     scheduler.advance(*now, settled);
     assert_eq!(scheduler.hints(), []);
 }
+
+#[test]
+fn a_shared_system_prompt_draws_no_herd() {
+    let policy = AdmissionConfig::Lease(LeaseConfig::default());
+    let mut bench = Bench::new(policy, Some(1_000_000));
+    let group = GroupId(0);
+    for name in ["c", "d"] {
+        let worker = WorkerOptions {
+            name: name.to_owned(),
+            group,
+            capacity_tokens: Some(1_000_000),
+        };
+        let Bench {
+            scheduler, settled, ..
+        } = &mut bench;
+        scheduler.add_worker(Micros(0), worker, settled).unwrap();
+    }
+    let system = tokens(0, 16);
+    let mut turns = [0; 4];
+    for session in 1..=40 {
+        let prompt = [system.clone(), tokens(session, 15 * 16)].concat();
+        let (_, placement) = bench.go(&format!("s{session}"), &prompt);
+        turns[placement.worker.0 as usize] += 1;
+    }
+    assert_eq!(turns, [10; 4]);
+}
