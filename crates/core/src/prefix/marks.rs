@@ -198,6 +198,31 @@ impl PrefixIndex {
         let evicted_tokens = u64::from(deepest.min(before.tokens).saturating_sub(reported));
         Correction::Short { evicted_tokens }
     }
+
+    /// The decision `number` has written nothing: marks of it are gone, but for those within the first
+    /// `readable` blocks, which it has found there.
+    pub(super) fn unwrite_marks(
+        &mut self,
+        slot: u32,
+        chain: &Chain,
+        (number, readable): (u64, u32),
+    ) {
+        let mut path = std::mem::take(&mut self.scratch.path);
+        self.forest.walk(chain.hashes(), &mut path);
+        for &Stretch { run: id, to, .. } in &path {
+            let mut void = Vec::new();
+            let run = &self.forest.runs[id];
+            run.each_mark(slot, (0, to), |offset, mark| {
+                if mark.written == number && run.base + offset >= readable {
+                    void.push(offset);
+                }
+            });
+            let mut ledger = self.ledger(slot);
+            void.iter()
+                .for_each(|&at| ledger.drop_marks(id, (at, at + 1)));
+        }
+        self.scratch.path = path;
+    }
 }
 
 impl Ledger<'_> {

@@ -38,6 +38,7 @@ mod place;
 mod predicted;
 mod rebuild;
 mod repeats;
+mod retract;
 mod run;
 mod set;
 mod sieve;
@@ -52,6 +53,7 @@ pub use paths::Frontier;
 pub use place::{PlaceOptions, Tier, Trust};
 pub use predicted::Correction;
 pub(crate) use rebuild::Terms;
+pub use retract::Entered;
 pub use stats::{Anomalies, PlaceStats, PrefixStats};
 
 use anchors::Anchors;

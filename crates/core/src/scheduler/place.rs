@@ -185,6 +185,14 @@ impl Placer<'_> {
         }
     }
 
+    /// The turn leaves its worker. Unless that has computed the prompt, it is not believed to have it.
+    pub(super) fn take_back(&mut self, turn: &mut Reservation) {
+        let has_token = std::mem::take(&mut turn.has_token);
+        for entered in turn.entered.drain(..).filter(|_| !has_token) {
+            self.prefix.retract(&turn.chain, &entered);
+        }
+    }
+
     /// Makes what was picked by the last [`Self::find_worker`] come true.
     pub(super) fn settle_on(
         &mut self,
@@ -210,7 +218,8 @@ impl Placer<'_> {
             self.prefix
                 .coverage(believed, &turn.chain, &mut turn.coverage);
             for place in told.into_iter().chain([place]) {
-                self.prefix.predict(self.now, place, &turn.chain);
+                let entered = self.prefix.enter(self.now, place, &turn.chain);
+                turn.entered.push(entered);
             }
             // A session may end while its turn is held or moves on: nobody would take its path back.
             let lives = self.sessions.get(turn.session).is_some();

@@ -131,6 +131,8 @@ impl Scheduler {
             receipt.ending = Ending::Rerouted;
         }
         self.counters.rerouted += 1;
-        self.placer().settle_on(id, turn, picked)
+        let mut placer = self.placer();
+        placer.take_back(turn);
+        placer.settle_on(id, turn, picked)
     }
 }

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use hashbrown::HashMap;
+use smallvec::SmallVec;
 
 use crate::admission::Refusal;
 use crate::block::{Chain, Memo};
 use crate::continuity::{LockNote, ModelNote};
 use crate::id::{GroupId, Micros, PlaceId, ProgramId, ReservationId, TargetId, WorkerId};
-use crate::prefix::Coverage;
+use crate::prefix::{Coverage, Entered};
 use crate::receipt::Volatile;
 use crate::session::SessionId;
 
@@ -65,6 +66,10 @@ pub(super) struct Reservation {
     pub(super) coverage: Coverage,
     /// Where that was, and how much of the prompt was counted there.
     pub(super) believed: Option<Believed>,
+    /// What sending it there has entered: where the engine tells, and where the router counts.
+    pub(super) entered: SmallVec<[Entered; 2]>,
+    /// Whether the worker that it is on now has computed its prompt.
+    pub(super) has_token: bool,
     pub(super) form: Form,
     /// Bytes of canonical text, for the token rate; 0 when the caller brought tokens.
     pub(super) text_bytes: u32,

@@ -36,10 +36,11 @@ impl Scheduler {
     /// The first token of the answer has come.
     pub fn first_token(&mut self, now: Micros, id: ReservationId, settled: &mut Vec<Settled>) {
         self.advance(now, settled);
-        let Some(reservation) = self.reservations.get(id) else {
+        let Some(reservation) = self.reservations.get_mut(id) else {
             self.counters.late_calls += 1;
             return;
         };
+        reservation.has_token = true;
         let group = reservation.route.group.index();
         self.load.first_token(id);
         self.admission[group].first_token(self.now, id);
@@ -258,8 +259,14 @@ impl Scheduler {
     }
 
     /// Takes a reservation's traces out of the rooms.
-    fn undo(&mut self, id: ReservationId, reservation: Reservation, settled: &mut Vec<Settled>) {
+    fn undo(
+        &mut self,
+        id: ReservationId,
+        mut reservation: Reservation,
+        settled: &mut Vec<Settled>,
+    ) {
         self.counters.cancelled += 1;
+        self.placer().take_back(&mut reservation);
         if let State::Running { receipt, .. } = reservation.state {
             self.load.end(id);
             self.write_ending(receipt, Ending::Cancelled);

@@ -237,6 +237,8 @@ impl Scheduler {
             model: None,
             coverage: self.reservations.spare_coverage(),
             believed: None,
+            entered: Default::default(),
+            has_token: false,
             form: Form::of(&turn.prompt),
             text_bytes: 0,
             volatile: None,

@@ -7,6 +7,7 @@ use crate::receipt::{AdmissionNote, Ending, Reported, Trust};
 use crate::session::Phase;
 
 mod breakpoints;
+mod failures;
 mod models;
 mod recall;
 

@@ -134,3 +134,17 @@ fn a_report_is_held_against_what_was_predicted() {
         assert_eq!(ask(&mut bench, &next), 11_000, "that turn wrote itself");
     }
 }
+
+#[test]
+fn a_turn_that_failed_has_written_nothing_and_what_it_has_read_stays() {
+    let mut bench = hosted();
+    assert_eq!(
+        ask(&mut bench, &[(2_000, ASKED), (1_000, Behind::Nothing)]),
+        0
+    );
+    let both = [(2_000, ASKED), (1_000, ASKED)];
+    let (id, _) = send(&mut bench, &both);
+    bench.scheduler.cancel(bench.now, id, &mut bench.settled);
+    assert_eq!(ask(&mut bench, &both), 500);
+    assert_eq!(ask(&mut bench, &both), 750);
+}
