@@ -10,6 +10,8 @@
 /** Bytes of JSON a token, about what code and prose in English have. */
 const BYTES_A_TOKEN = 4
 const RESULT_BYTES = 2_400
+/** What is left of a short prompt beside its tools and its system prompt. */
+const RESULTS_SHARE = 0.4
 const LINES = [
   'export function route(request, workers) {',
   '  const found = workers.find((worker) => worker.id === request.session)',
@@ -63,7 +65,7 @@ function tools(count) {
 }
 
 /** The answer to turn `n` and what its tool said. */
-function step(next, n) {
+function step(next, n, resultBytes) {
   const id = `toolu_${n.toString().padStart(4, '0')}${next().toString(36).slice(2, 14)}`
   const input = { file_path: `/repo/src/room-${n}/part.ts`, offset: n, limit: 200 }
   return [
@@ -76,7 +78,7 @@ function step(next, n) {
     },
     {
       role: 'user',
-      content: [{ tool_use_id: id, type: 'tool_result', content: text(next, RESULT_BYTES) }],
+      content: [{ tool_use_id: id, type: 'tool_result', content: text(next, resultBytes) }],
     },
   ]
 }
@@ -103,9 +105,11 @@ export function sessionBodies(tokens, turns) {
   ]
   const messages = [{ role: 'user', content: [{ type: 'text', text: text(next, 200) }] }]
   const frame = { model: 'claude-opus-4-8', system, tools: own, max_tokens: 32_000, stream: true }
+  const share = (tokens * BYTES_A_TOKEN * RESULTS_SHARE) / turns
+  const resultBytes = Math.min(RESULT_BYTES, share)
   let size = JSON.stringify({ ...frame, messages }).length
   for (let n = 1; size < tokens * BYTES_A_TOKEN; n++) {
-    const more = step(next, n)
+    const more = step(next, n, resultBytes)
     messages.push(...more)
     size += JSON.stringify(more).length
   }
