@@ -34,7 +34,7 @@ function open(options: object = OPTIONS): SchedulerHandle {
 
 /** A head with one target, no texts and a prompt of tokens. */
 function head(change: Record<number, number> = {}): Uint32Array {
-  const numbers = [0, 1, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0]
+  const numbers = [0, 1, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0]
   for (const [at, value] of Object.entries(change)) numbers[Number(at)] = value
   return Uint32Array.from(numbers)
 }
@@ -56,15 +56,15 @@ test('a frame that does not hold what it says is refused and occupies nothing', 
   const refused = (frame: Uint32Array, texts = NONE) =>
     t.throws(() => submit(handle, frame, texts), { code: 'WARMPATH_INVALID_ARGUMENT' })
   refused(new Uint32Array(0))
-  refused(head().subarray(0, 13))
-  for (const field of [4, 5, 6, 8, 9, 10, 11, 13]) refused(head({ [field]: 0xffff_ffff }))
+  refused(head().subarray(0, 14))
+  for (const field of [4, 5, 6, 8, 9, 10, 11, 13, 14]) refused(head({ [field]: 0xffff_ffff }))
   refused(head({ 1: 4 }))
   for (const kind of [1, 2]) refused(head({ 1: kind }), { ...NONE, prompt: new Uint8Array(3) })
   // A recalled prompt that nobody has recalled has to come again.
   t.is(submit(handle, head({ 1: 3, 3: 7 })), 2)
   refused(head({ 4: 2 }), { ...NONE, ids: Uint8Array.of(0xff, 0xfe) })
-  refused(head({ 1: 0, 11: 1, 15: 9, 16: 0 }))
-  t.throws(() => submit(handle, head({ 14: 7 })), { code: 'WARMPATH_UNKNOWN_ID' })
+  refused(head({ 1: 0, 11: 1, 16: 9, 17: 0 }))
+  t.throws(() => submit(handle, head({ 15: 7 })), { code: 'WARMPATH_UNKNOWN_ID' })
   t.throws(() => submit(handle, head({ 8: 0 })), { code: 'WARMPATH_INVALID_ARGUMENT' })
   t.throws(() => submit(handle, head({ 7: 9 })), { code: 'WARMPATH_NO_WORKER' })
   const { reservations, sessions } = JSON.parse(status(handle))
@@ -74,7 +74,7 @@ test('a frame that does not hold what it says is refused and occupies nothing', 
 test('a base choice that is no target is none', (t) => {
   const targets = ['t', 'u'].map((name) => ({ name, group: 0 }))
   const handle = open({ ...OPTIONS, targets, continuity: { policy: 'lookahead' } })
-  t.is(submit(handle, head({ 8: 2, 12: 100, 15: 1 })), 0)
+  t.is(submit(handle, head({ 8: 2, 12: 100, 16: 1 })), 0)
   const { model } = JSON.parse(receipt(handle, 1) ?? 'null')
   t.is(model.rows.length, 2)
   t.true(model.again.agrees)

@@ -45,6 +45,7 @@ test('the native options carry every default', (t) => {
         name: 'default',
         group: 0,
         model: {},
+        cache: { name: '', perTenant: false },
         detail:
           '{"dialects":["openai-chat","openai-responses","anthropic-messages"],"auth":{"kind":"none"},"card":{}}',
       },

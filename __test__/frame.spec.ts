@@ -13,6 +13,7 @@ const base: TurnFrame = {
   session: '',
   parent: '',
   route: '',
+  cacheSalt: '',
   drift: false,
   targets: [0],
   toolResults: [],
@@ -31,7 +32,7 @@ function textOf(...segments: string[]) {
 
 /** Reads the arrays back the way their layout says. */
 function decode({ head, ids: bytes, prompt: text }: FrameWriter) {
-  let at = 14
+  let at = 15
   const words = (count = 0): number[] => {
     at += count
     return [...head.subarray(at - count, at)]
@@ -58,6 +59,7 @@ function decode({ head, ids: bytes, prompt: text }: FrameWriter) {
     session: take(head[5]),
     parent: take(head[6]),
     route: take(head[13]),
+    cacheSalt: take(head[14]),
     base: head[12],
     targets,
     toolResults: results.map(take),
@@ -80,6 +82,7 @@ test('every field arrives where the layout says', (t) => {
     session: 's',
     parent: 'p🙂',
     route: 'chät',
+    cacheSalt: 'sält',
     drift: true,
     base: 1,
     targets: [3, 1],
@@ -100,6 +103,7 @@ test('every field arrives where the layout says', (t) => {
     session: 's',
     parent: 'p🙂',
     route: 'chät',
+    cacheSalt: 'sält',
     base: 2,
     targets: [3, 1],
     toolResults: ['call_1', ''],

@@ -200,12 +200,24 @@ test('a reset that the gateway asked for does not wait for the engine', async (t
   t.throws(() => s.resetCache('nobody'), { code: 'WARMPATH_UNKNOWN_ID' })
 })
 
-test('each rank is listened to at its port, and a turn asks for the one that has its prompt', async (t) => {
-  const base = 21_000 + (process.pid % 20_000)
-  const publishers = [new Publisher(), new Publisher()]
-  for (const [rank, publisher] of publishers.entries()) {
-    await publisher.bind(`tcp://127.0.0.1:${base + rank}`)
+/** A publisher a rank, at ports in a row. */
+async function ranksOf(ranks: number): Promise<{ base: number; publishers: Publisher[] }> {
+  for (let base = 21_000 + (process.pid % 10_000); ; base += 100) {
+    const publishers = Array.from({ length: ranks }, () => new Publisher())
+    try {
+      for (const [rank, publisher] of publishers.entries()) {
+        await publisher.bind(`tcp://127.0.0.1:${base + rank}`)
+      }
+      return { base, publishers }
+    } catch (error) {
+      for (const publisher of publishers) publisher.close()
+      if ((error as NodeJS.ErrnoException).code !== 'EADDRINUSE' || base > 60_000) throw error
+    }
   }
+}
+
+test('each rank is listened to at its port, and a turn asks for the one that has its prompt', async (t) => {
+  const { base, publishers } = await ranksOf(2)
   const kvEvents = { endpoint: `tcp://127.0.0.1:${base}`, ranks: 2 }
   using s = scheduler([{ id: 'a', url: 'http://a', kvEvents }])
   const streams = () => worker(s).events?.ranks ?? []

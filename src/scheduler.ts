@@ -465,6 +465,7 @@ export class Scheduler {
       session: identity.session ?? '',
       parent: identity.parent ?? '',
       route: routeOf(request),
+      cacheSalt: facts?.cacheSalt ?? '',
       drift: request.drift ?? false,
       ...(base !== undefined && { base: topology.targetByName(base).index }),
       targets: names.map((name) => topology.targetByName(name).index),

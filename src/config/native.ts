@@ -10,7 +10,7 @@ import type { ResolvedConfig, TargetEntry } from './resolve.js'
 import type { WorkerEntry } from './worker.js'
 
 export type WorkerDetail = Pick<WorkerEntry, 'url' | 'headers'>
-export type TargetDetail = Omit<TargetEntry, 'name' | 'group'>
+export type TargetDetail = Omit<TargetEntry, 'name' | 'group' | 'scope'>
 
 export function nativeOptions(config: ResolvedConfig): string {
   const { cache, admission, score, limits, seed } = config.settings
@@ -18,10 +18,11 @@ export function nativeOptions(config: ResolvedConfig): string {
   return JSON.stringify({
     groups: config.groups.map((rules) => ({ blockTokens: cache.blockTokens, ...rules })),
     workers: config.workers.map((worker) => nativeWorker(worker, worker.group)),
-    targets: config.targets.map(({ name, group, ...detail }) => ({
+    targets: config.targets.map(({ name, group, scope, ...detail }) => ({
       name,
       group,
       model: nativeModel(detail.card),
+      cache: scope,
       detail: JSON.stringify(detail satisfies TargetDetail),
     })),
     admission,

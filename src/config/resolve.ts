@@ -12,13 +12,17 @@ import { type CacheRules, groupCache } from './cache.js'
 import { callback, dictionary, type Fields, fields, list, name, refuse, shown } from './check.js'
 import { type ContinuitySettings, catalogueOf, continuity } from './continuity.js'
 import { isListenedAtByBoth } from './events.js'
+import { type CacheScope, scopeOf } from './scope.js'
 import { type Settings, settings } from './settings.js'
 import { type TargetDraft, targetDrafts } from './target.js'
 import { type TraceSettings, traceSettings } from './trace.js'
 import type { Logger, SchedulerOptions } from './types.js'
 import { headerName, type WorkerEntry, workerEntry } from './worker.js'
 
-export type TargetEntry = Omit<TargetDraft, 'workers' | 'cache'> & { readonly group: number }
+export type TargetEntry = Omit<TargetDraft, 'workers' | 'cache' | 'isHosted'> & {
+  readonly group: number
+  readonly scope: CacheScope
+}
 
 export interface ResolvedConfig {
   /** How the caches of each group work. */
@@ -75,10 +79,11 @@ export function resolve(
       ...worker,
       group: groupOfWorker(worker.name, `workers[${at}].id`),
     })),
-    targets: drafts.map(({ workers: served, cache: _ofGroup, ...rest }) => ({
-      ...rest,
-      group: groupOfWorker(served[0] ?? '', `targets.${rest.name}.workers`),
-    })),
+    targets: drafts.map((draft) => {
+      const { workers: served, cache: _ofGroup, isHosted: _inScope, ...rest } = draft
+      const group = groupOfWorker(served[0] ?? '', `targets.${draft.name}.workers`)
+      return { ...rest, group, scope: scopeOf(draft, membersOf(group)) }
+    }),
     aliases: named,
     settings: settled,
     continuity: continuity(given.continuity, named, drafts),

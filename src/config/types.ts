@@ -57,7 +57,11 @@ export interface TargetOptions {
   model?: string
   /** `anthropic` and `openai` know their address, dialects and auth header; others are labels. */
   provider?: string
-  /** Ids of the workers that serve it. Default: all declared, or the provider's own address. */
+  /**
+   * Ids of the workers that serve it. Default: all declared, or the provider's own address. On the same
+   * workers each model and each credential has a cache of its own; `kvEvents` tell of the first
+   * target's.
+   */
   workers?: string[]
   /** Absent: no credential is sent. Hosted providers need one. */
   credential?: Credential

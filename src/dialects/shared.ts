@@ -6,7 +6,7 @@ import { WarmpathError } from '../errors.js'
 import { countOf, isObject, textOf } from './json.js'
 import type { Json, RequestFacts } from './types.js'
 
-type Settings = Pick<RequestFacts, 'model' | 'stream' | 'maxOutputTokens'>
+type Settings = Pick<RequestFacts, 'model' | 'stream' | 'maxOutputTokens' | 'cacheSalt'>
 
 /** Throws WARMPATH_INVALID_BODY if there is nothing to read. */
 function checkBody(body: unknown): void {
@@ -23,6 +23,8 @@ function settingsOf(body: Json, limits: readonly string[]): Settings {
   const settings: Settings = { stream: body.stream === true }
   const model = textOf(body.model)
   if (model !== undefined) settings.model = model
+  const salt = textOf(body.cache_salt)
+  if (salt !== undefined) settings.cacheSalt = salt
   for (const name of limits) {
     const limit = countOf(body[name])
     if (limit === undefined || limit === 0) continue

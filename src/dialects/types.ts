@@ -39,6 +39,8 @@ interface RequestFacts {
   stream: boolean
   /** Tokens, 1 to 2^31. */
   maxOutputTokens?: number
+  /** What vLLM and SGLang set cached blocks apart by: `cache_salt`. */
+  cacheSalt?: string
   /** Tool calls answered after the last thing that the model said; each id once, as sent. */
   toolResults: string[]
   /**

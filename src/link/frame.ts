@@ -22,6 +22,8 @@ export interface TurnFrame {
   readonly parent: string
   /** What kind of work it is; empty: of no kind of its own. */
   readonly route: string
+  /** What the client has its cached blocks set apart by; empty: nothing. */
+  readonly cacheSalt: string
   /** Whether the task is another one than before. */
   readonly drift: boolean
   /** Index of the target that the caller would take. */
@@ -74,7 +76,8 @@ const HEAD = {
   /** Its index + 1; 0: the first of the targets that is up. */
   base: 12,
   routeBytes: 13,
-  size: 14,
+  saltBytes: 14,
+  size: 15,
 } as const
 /** Flags of a segment: two bits, content blocks beyond the first, minutes of its breakpoint. */
 const VOLATILE = 1
@@ -149,6 +152,7 @@ export class FrameWriter {
     head[HEAD.sessionBytes] = this.#append(frame.session)
     head[HEAD.parentBytes] = this.#append(frame.parent)
     head[HEAD.routeBytes] = this.#append(frame.route)
+    head[HEAD.saltBytes] = this.#append(frame.cacheSalt)
     head[HEAD.base] = frame.base === undefined ? 0 : frame.base + 1
     head[HEAD.pinnedWorker] = 0
     head[HEAD.targets] = targets.length

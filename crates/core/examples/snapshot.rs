@@ -68,6 +68,7 @@ fn turn(scheduler: &mut Scheduler, now: &mut u64, session: u64, blocks: u64) {
         pin: None,
         tool_results: Ids::default(),
         state: Ids::default(),
+        cache_salt: &[],
         prompt: Prompt::Hashes {
             hashes: &hashes,
             tokens: None,

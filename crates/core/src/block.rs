@@ -6,8 +6,8 @@
 //! The hash is the de-facto standard of KV-cache events: XXH3-64 over little-endian `u32` tokens
 //! with a seed, then XXH3-64 with seed 1337 over (parent chain hash, local hash). Published traces
 //! and engines that use it therefore agree with ours block by block. Whatever must keep two equal
-//! prompts apart (adapter, cache salt, tenant, model revision, media) is in the [`Seed`] or, for
-//! media, in the block.
+//! prompts apart (adapter, cache salt, tenant, model revision, media) is in the [`Seed`], in the
+//! [`Namespace`] or, for media, in the block.
 //!
 //! This room does not know who holds a block, what a token means or where a text came from. It
 //! trusts the caller's segment lengths only as far as they fit the text. One pass over the input;
@@ -21,6 +21,7 @@ mod content;
 mod hasher;
 mod media;
 mod memo;
+mod namespace;
 mod outline;
 mod text;
 mod tokens;
@@ -28,6 +29,7 @@ mod tokens;
 pub use content::{hash_content, hash_content_from};
 pub use media::{BlockMedia, MediaObject, MediaSpan, media_blocks, media_id, media_pad_token};
 pub use memo::{Earlier, Memo};
+pub use namespace::Namespace;
 pub use outline::{Breakpoint, Outline};
 pub use text::{TokenRate, hash_text, hash_text_after, hash_text_from, text_blocks, text_ends};
 pub use tokens::{TokenBlocks, Window, hash_tokens};
@@ -96,6 +98,7 @@ pub struct Chain {
     ends: Vec<u32>,
     tokens: u32,
     outline: Outline,
+    namespace: Namespace,
     scratch: Vec<u8>,
 }
 
@@ -175,6 +178,7 @@ impl Chain {
         self.hashes.clear();
         self.ends.clear();
         self.outline.clear();
+        self.namespace = Namespace::COMMON;
         self.tokens = 0;
     }
 

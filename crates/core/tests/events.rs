@@ -148,6 +148,7 @@ fn turn(prompt: Prompt<'_>) -> Turn<'_> {
         pin: None,
         tool_results: Ids::default(),
         state: Ids::default(),
+        cache_salt: &[],
         ask: Default::default(),
         prompt,
     }

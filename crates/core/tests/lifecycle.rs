@@ -220,6 +220,7 @@ impl World {
                 lengths: if answers.is_some() { &[1] } else { &[] },
             },
             state: Ids::default(),
+            cache_salt: &[],
             prompt: Prompt::Hashes {
                 hashes: &hashes,
                 tokens: None,

@@ -300,6 +300,7 @@ fn with_turn<R>(ask: &Ask, run: impl FnOnce(&Turn<'_>) -> R) -> R {
         pin: (ask.targets < 2).then_some(WorkerId(u32::from(ask.targets * 2 + ask.worker))),
         tool_results: id_list(&answers, &[1]),
         state: Ids::default(),
+        cache_salt: &[],
         prompt: match ask.is_text {
             true => Prompt::Text {
                 bytes: &text,

@@ -168,6 +168,7 @@ impl World {
             pin: None,
             tool_results: Ids::default(),
             state: Ids::default(),
+            cache_salt: &[],
             ask: Default::default(),
             prompt: Prompt::Tokens(&tokens),
         };

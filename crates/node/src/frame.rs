@@ -3,8 +3,8 @@
 //! `head`: flags (final, stream, another task than before), prompt kind, tokens that the answer may
 //! have, prompt tokens or what a body was recalled as, the byte lengths of tenant, session and parent,
 //! pinned worker + 1, then how many targets, tool results, state ids and segments follow, the base
-//! choice + 1, the byte length of the route, then those: target numbers, id lengths, (length, flags) of each segment. Flags, from the lowest
-//! bit: volatile, a breakpoint behind it, 14 bits for the content blocks that it was sent as beyond
+//! choice + 1, the byte lengths of route and cache salt, then those: target numbers, id lengths,
+//! (length, flags) of each segment. Flags, from the lowest bit: volatile, a breakpoint behind it, 14 bits for the content blocks that it was sent as beyond
 //! the first, 16 for the minutes that the breakpoint asked for (0: it did not say). `ids`: the texts
 //! in the same order, back to back. `prompt`: the canonical text as UTF-8, or what of it is not known;
 //! or tokens or hashes, as bytes. Everything borrows from the caller's arrays except two short lists
@@ -20,7 +20,7 @@ use warmpath_core::{Micros, TargetId, WorkerId};
 use crate::error::{Code, invalid};
 
 /// Fixed part of the head.
-const HEAD: usize = 14;
+const HEAD: usize = 15;
 /// The prompt kind of a text of which some is known.
 const RECALLED: u32 = 3;
 const FINAL: u32 = 1;
@@ -136,6 +136,7 @@ impl Frame<'_> {
         let session = text("session", bytes.take(head.length(5))?)?;
         let parent = text("parent", bytes.take(head.length(6))?)?;
         let route = bytes.take(head.length(13))?;
+        let cache_salt = bytes.take(head.length(14))?;
         Ok(Turn {
             tenant,
             session: some_text(session),
@@ -147,6 +148,7 @@ impl Frame<'_> {
             tool_results: ids(&mut bytes, head.tool_results)?,
             state: ids(&mut bytes, head.state)?,
             prompt: self.prompt(&head, &lists.segments, recalled)?,
+            cache_salt,
         })
     }
 

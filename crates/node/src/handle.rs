@@ -227,6 +227,8 @@ impl State {
         let id = added.map_err(|e| refused(&e))?;
         let model = target.model.core().map_err(|e| refused(&e))?;
         self.core.set_model(id, model).map_err(|e| refused(&e))?;
+        let scope = target.cache.scope();
+        (self.core.set_cache_scope(id, scope)).map_err(|e| refused(&e))?;
         self.target_details.push(target.detail);
         Ok(())
     }

@@ -4,9 +4,10 @@ use std::num::NonZeroU32;
 use serde::Deserialize;
 
 use warmpath_core::admission::{Eviction, LeaseConfig, ThunderAgentConfig};
+use warmpath_core::block::Namespace;
 use warmpath_core::prefix::{BreakpointRules, Implicit, Matching, Refresh};
 use warmpath_core::scheduler::{
-    AdmissionConfig, Config, GroupOptions, Limits, UNKNOWN_TTL, WorkerOptions,
+    AdmissionConfig, CacheScope, Config, GroupOptions, Limits, SharedBy, UNKNOWN_TTL, WorkerOptions,
 };
 use warmpath_core::score::kv::KvConfig;
 use warmpath_core::{GroupId, Micros};
@@ -77,7 +78,35 @@ pub(crate) struct NewTarget {
     #[serde(default)]
     pub(crate) model: NewModel,
     #[serde(default)]
+    pub(crate) cache: TargetCache,
+    #[serde(default)]
     pub(crate) detail: String,
+}
+
+/// What a target's prompts share in the caches of its workers.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct TargetCache {
+    /// Sets them apart from those of targets of another name; empty: from none.
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    per_tenant: bool,
+}
+
+impl TargetCache {
+    pub(crate) fn scope(&self) -> CacheScope {
+        CacheScope {
+            namespace: match self.name.as_str() {
+                "" => Namespace::COMMON,
+                name => Namespace::of(&[b"target", name.as_bytes()]),
+            },
+            shared_by: match self.per_tenant {
+                false => SharedBy::All,
+                true => SharedBy::Tenant,
+            },
+        }
+    }
 }
 
 #[derive(Default, Deserialize)]

@@ -58,6 +58,7 @@ pub(crate) fn submit(
         pin: None,
         tool_results: Ids::default(),
         state: Ids::default(),
+        cache_salt: &[],
         ask: Default::default(),
         prompt,
     };

@@ -5,7 +5,7 @@
 //! could take it, what their caches have of it, where the past stops to bind) and the room answers it.
 //! O(blocks + workers of the targets asked for).
 
-use crate::block::Chain;
+use crate::block::{Chain, Namespace};
 use crate::continuity::{
     self, Asked, Boundary, Candidates, Choice, Course, Evidence, Fleet as _, IdKind, Lock, Model,
     ModelNote, Reason, Row, WhenDown,
@@ -16,6 +16,7 @@ use crate::session::{Session, SessionId};
 
 use super::Scheduler;
 use super::config::UNKNOWN_TTL;
+use super::topology::Apart;
 use super::turn::Turn;
 
 /// The target of a turn, and how that was decided where there was a choice.
@@ -50,7 +51,7 @@ impl Scheduler {
         &mut self,
         turn: &Turn<'_>,
         known: Option<SessionId>,
-        chain: &Chain,
+        chain: &mut Chain,
     ) -> Result<Chosen> {
         let mut chosen = self.choose(turn, known, chain)?;
         let choice = &mut chosen.choice;
@@ -66,7 +67,7 @@ impl Scheduler {
         &mut self,
         turn: &Turn<'_>,
         known: Option<SessionId>,
-        chain: &Chain,
+        chain: &mut Chain,
     ) -> Result<Chosen> {
         let session = known.and_then(|id| self.sessions.get(id));
         let binding = session.and_then(|session| session.binding);
@@ -134,7 +135,7 @@ impl Scheduler {
         &mut self,
         turn: &Turn<'_>,
         known: Option<SessionId>,
-        chain: &Chain,
+        chain: &mut Chain,
         binding: Option<TargetId>,
     ) -> Option<ModelNote> {
         let up = turn.targets.iter().copied();
@@ -146,8 +147,7 @@ impl Scheduler {
         if targets.is_empty() {
             return None;
         }
-        self.prefix.find(chain, &mut self.scratch.overlap);
-        let rows: Vec<Row> = targets.iter().map(|&t| self.row(t, chain)).collect();
+        let rows = self.rows(targets, Apart::of(turn), chain);
         let identity = self.scratch.identity_chain(turn, chain.hashes());
         let session = known.and_then(|id| self.sessions.get(id));
         let going = session.and_then(|session| going(session, identity));
@@ -169,6 +169,23 @@ impl Scheduler {
             boundary: self.boundary(turn, &course, (session, going), warm),
         };
         Some(self.chooser.choose(&turn.ask, &course, &candidates))
+    }
+
+    /// What each target is, and how much of the prompt its caches have. One search for targets in a
+    /// row that share theirs.
+    fn rows(&mut self, targets: &[TargetId], apart: Apart, chain: &mut Chain) -> Vec<Row> {
+        let mut searched = None;
+        let mut rows = Vec::with_capacity(targets.len());
+        for &target in targets {
+            let namespace = self.topology.namespace(target, apart);
+            if searched.replace(namespace) != Some(namespace) {
+                chain.enter(namespace);
+                self.prefix.find(chain, &mut self.scratch.overlap);
+            }
+            rows.push(self.row(target, chain));
+        }
+        chain.enter(Namespace::COMMON);
+        rows
     }
 
     fn row(&self, target: TargetId, chain: &Chain) -> Row {

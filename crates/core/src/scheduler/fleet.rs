@@ -9,7 +9,7 @@ use crate::prefix::{PlaceOptions, Tier};
 
 use super::Scheduler;
 use super::config::{GroupOptions, UNKNOWN_TTL, WorkerOptions};
-use super::topology::{Health, Worker};
+use super::topology::{CacheScope, Health, Worker};
 use super::turn::{Outcome, Settled};
 
 impl Scheduler {
@@ -30,6 +30,15 @@ impl Scheduler {
     /// `DUPLICATE_ID`, `UNKNOWN_ID`, `INVALID_ARGUMENT`.
     pub fn add_target(&mut self, name: &str, group: GroupId) -> Result<TargetId> {
         self.topology.add_target(name, group)
+    }
+
+    /// Says what a target's prompts share in the caches of its workers. To be called before its first
+    /// turn.
+    ///
+    /// # Errors
+    /// `UNKNOWN_ID` when there is no such target.
+    pub fn set_cache_scope(&mut self, target: TargetId, scope: CacheScope) -> Result<()> {
+        self.topology.set_cache_scope(target, scope)
     }
 
     /// Adds a worker; turns may go to it at once.

@@ -39,7 +39,7 @@ pub use record::derived_name;
 pub use scoring::recompute;
 pub use settle::Found;
 pub use snapshot::Snapshot;
-pub use topology::{Health, Target, Topology, Worker};
+pub use topology::{CacheScope, Health, SharedBy, Target, Topology, Worker};
 pub use turn::{
     Behind, Completion, Ids, Outcome, Placement, Prompt, Segment, SegmentKind, Settled, Submitted,
     Turn, TurnKind, Verdict,

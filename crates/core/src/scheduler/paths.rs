@@ -11,7 +11,7 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 
 use crate::admission::Standing;
-use crate::block::{Chain, Memo};
+use crate::block::{Chain, Memo, Namespace};
 use crate::id::{PlaceId, ProgramId, WorkerId};
 use crate::prefix::{Frontier, PrefixIndex};
 use crate::session::{
@@ -32,6 +32,8 @@ struct Path {
     memo: Option<Memo>,
     /// What the next body may be held against; absent where the last one came without its bytes.
     body: Option<Arc<Body>>,
+    /// Whose blocks it has used last.
+    namespace: Namespace,
 }
 
 /// What a program has sent, and what its next turn may be read by.
@@ -46,13 +48,26 @@ pub(super) struct Known<'a> {
     /// Absent where there was nothing to continue yet, so that one is made now.
     pub(super) memo: Option<&'a Memo>,
     prefix: &'a PrefixIndex,
-    frontier: &'a Frontier,
+    path: &'a Path,
 }
 
 impl Known<'_> {
     /// Replaces `chain` by the first `blocks` blocks of it; false when they are not known.
     pub(super) fn retrace(&self, blocks: usize, chain: &mut Chain) -> bool {
-        self.prefix.retrace(self.frontier, blocks, chain)
+        self.path.retrace(self.prefix, blocks, chain)
+    }
+}
+
+impl Path {
+    /// Replaces `chain` by the first `blocks` blocks of it, in the common namespace; false when they
+    /// are not known.
+    fn retrace(&self, prefix: &PrefixIndex, blocks: usize, chain: &mut Chain) -> bool {
+        let known = prefix.retrace(&self.frontier, blocks, chain);
+        if known {
+            chain.is_of(self.namespace);
+            chain.enter(Namespace::COMMON);
+        }
+        known
     }
 }
 
@@ -85,6 +100,7 @@ impl Paths {
                 opened,
                 memo,
                 body,
+                namespace: chain.namespace(),
             };
             self.by_program.insert(program, path);
         }
@@ -123,6 +139,7 @@ impl Paths {
             opened: branch.path.opened,
             memo: None,
             body: None,
+            namespace: Namespace::COMMON,
         };
         self.by_program.insert(branch.program, path);
     }
@@ -149,7 +166,7 @@ impl Paths {
         Some(Known {
             memo: path.memo.as_ref(),
             prefix,
-            frontier: &path.frontier,
+            path,
         })
     }
 
@@ -177,7 +194,7 @@ impl Paths {
     ) -> bool {
         let path = self.by_program.get(&program);
         let still = path.filter(|p| p.body.as_ref().is_some_and(|b| Arc::ptr_eq(b, body)));
-        still.is_some_and(|path| prefix.retrace(&path.frontier, blocks, chain))
+        still.is_some_and(|path| path.retrace(prefix, blocks, chain))
     }
 
     pub(super) fn frontier(&self, program: ProgramId) -> Option<&Frontier> {

@@ -188,9 +188,12 @@ impl Placer<'_> {
     /// The turn leaves its worker. Unless that has computed the prompt, it is not believed to have it.
     pub(super) fn take_back(&mut self, turn: &mut Reservation) {
         let has_token = std::mem::take(&mut turn.has_token);
+        let namespace = turn.chain.namespace();
+        turn.chain.enter(turn.entered_in);
         for entered in turn.entered.drain(..).filter(|_| !has_token) {
             self.prefix.retract(&turn.chain, &entered);
         }
+        turn.chain.enter(namespace);
     }
 
     /// Makes what was picked by the last [`Self::find_worker`] come true.
@@ -217,6 +220,7 @@ impl Placer<'_> {
             });
             self.prefix
                 .coverage(believed, &turn.chain, &mut turn.coverage);
+            turn.entered_in = turn.chain.namespace();
             for place in told.into_iter().chain([place]) {
                 let entered = self.prefix.enter(self.now, place, &turn.chain);
                 turn.entered.push(entered);

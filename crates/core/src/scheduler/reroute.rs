@@ -77,12 +77,16 @@ impl Scheduler {
                 continue;
             };
             (turn.route.target, turn.route.group) = (target, known.group);
+            turn.chain
+                .enter(self.topology.namespace(target, turn.route.apart));
             let placed = self.enter_group(id, turn, from.1, settled);
             if placed.is_some() {
                 return placed;
             }
         }
         (turn.route.target, turn.route.group) = from;
+        turn.chain
+            .enter(self.topology.namespace(from.0, turn.route.apart));
         None
     }
 

@@ -6,7 +6,7 @@ use hashbrown::HashMap;
 use smallvec::SmallVec;
 
 use crate::admission::Refusal;
-use crate::block::{Chain, Memo};
+use crate::block::{Chain, Memo, Namespace};
 use crate::continuity::{LockNote, ModelNote};
 use crate::id::{GroupId, Micros, PlaceId, ProgramId, ReservationId, TargetId, WorkerId};
 use crate::prefix::{Coverage, Entered};
@@ -15,6 +15,7 @@ use crate::session::SessionId;
 
 use super::recall::Body;
 use super::scoring::Form;
+use super::topology::Apart;
 use super::turn::TurnKind;
 
 /// What a turn does at the moment.
@@ -36,6 +37,7 @@ pub(super) struct Route {
     pub(super) pin: Option<WorkerId>,
     /// Workers that have failed this turn.
     pub(super) excluded: Vec<WorkerId>,
+    pub(super) apart: Apart,
     pub(super) is_detour: bool,
     pub(super) lock: LockNote,
 }
@@ -68,6 +70,8 @@ pub(super) struct Reservation {
     pub(super) believed: Option<Believed>,
     /// What sending it there has entered: where the engine tells, and where the router counts.
     pub(super) entered: SmallVec<[Entered; 2]>,
+    /// Whose blocks these were.
+    pub(super) entered_in: Namespace,
     /// Whether the worker that it is on now has computed its prompt.
     pub(super) has_token: bool,
     pub(super) form: Form,

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use crate::admission::{self, Release};
-use crate::block::{Chain, Memo, Seed, TokenRate, hash_text_after, text_blocks};
+use crate::block::{Chain, Memo, Namespace, Seed, TokenRate, hash_text_after, text_blocks};
 use crate::continuity::{Choice, Lock};
 use crate::error::{Error, Result};
 use crate::id::{Micros, ProgramId, ReservationId, TargetId};
@@ -19,6 +19,7 @@ use super::place::Seat;
 use super::recall::{Body, Recalled};
 use super::reservation::{Reservation, Route, State};
 use super::scoring::{Account, Form, Scratch, Wanted, first_volatile};
+use super::topology::Apart;
 use super::turn::{Behind, Prompt, Segment, Settled, Submitted, Turn, TurnKind, Verdict};
 
 impl Scheduler {
@@ -59,9 +60,10 @@ impl Scheduler {
         self.check(turn)?;
         let mut chain = self.reservations.spare_chain();
         let found = self.hash(turn, &mut chain).and_then(|_| {
-            let known = self.known_session(turn, &chain);
-            let choice = self.destination(turn, known, &chain)?.choice;
+            let known = self.known_session(turn, &mut chain);
+            let choice = self.destination(turn, known, &mut chain)?.choice;
             let group = self.topology.target(choice.target)?.group;
+            chain.enter(self.topology.namespace(choice.target, Apart::of(turn)));
             let wanted = Wanted::pinned(choice.pin, Form::of(&turn.prompt));
             self.placer().score(group, &chain, &wanted);
             let mut rows = self.scratch.candidates().to_vec();
@@ -185,6 +187,7 @@ impl Scheduler {
         let binding = known.and_then(|id| self.sessions.get(id)?.binding);
         let membership = self.join(turn, known, chain, &choice);
         self.note_course(turn, membership.program, (&chosen, binding), chain);
+        chain.enter(self.topology.namespace(choice.target, Apart::of(turn)));
         let prompt_tokens = chain.tokens();
         let reservation = Reservation {
             volatile: hashed.volatile,
@@ -228,6 +231,7 @@ impl Scheduler {
                 alternatives: alternatives(turn, choice),
                 pin: choice.pin,
                 excluded: Vec::new(),
+                apart: Apart::of(turn),
                 is_detour: choice.is_detour,
                 lock: choice.note,
             },
@@ -238,6 +242,7 @@ impl Scheduler {
             coverage: self.reservations.spare_coverage(),
             believed: None,
             entered: Default::default(),
+            entered_in: Namespace::COMMON,
             has_token: false,
             form: Form::of(&turn.prompt),
             text_bytes: 0,
@@ -364,14 +369,21 @@ impl Scheduler {
 
     /// The session that the turn belongs to, if it is known: by its name, by the prompt that it
     /// extends, or by how far it goes along with one.
-    fn known_session(&mut self, turn: &Turn<'_>, chain: &Chain) -> Option<SessionId> {
+    fn known_session(&mut self, turn: &Turn<'_>, chain: &mut Chain) -> Option<SessionId> {
         let identity = self.scratch.identity_chain(turn, chain.hashes());
         let claim = claim(turn);
         let found = self.sessions.find(claim, identity);
-        found.or_else(|| {
+        if found.is_some() || claim.session.is_some() {
+            return found;
+        }
+        let apart = Apart::of(turn);
+        let found = turn.targets.iter().find_map(|&target| {
+            chain.enter(self.topology.namespace(target, apart));
             let (prefix, sessions) = (&self.prefix, &self.sessions);
             self.paths.recognise(prefix, sessions, claim, chain)
-        })
+        });
+        chain.enter(Namespace::COMMON);
+        found
     }
 
     /// Counts the turn in its session and binds the session to its target.

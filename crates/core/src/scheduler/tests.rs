@@ -10,6 +10,7 @@ mod breakpoints;
 mod failures;
 mod models;
 mod recall;
+mod scopes;
 
 const A: WorkerId = WorkerId(0);
 const B: WorkerId = WorkerId(1);
@@ -120,6 +121,7 @@ fn turn<'a>(session: &'a str, tokens: &'a [u32]) -> Turn<'a> {
         pin: None,
         tool_results: Ids::default(),
         state: Ids::default(),
+        cache_salt: &[],
         prompt: Prompt::Tokens(tokens),
     }
 }

@@ -3,7 +3,7 @@
 
 use std::num::NonZeroU32;
 
-use crate::block::TokenRate;
+use crate::block::{Namespace, TokenRate};
 use crate::continuity::Fleet;
 use crate::error::{Error, Result};
 use crate::id::{GroupId, Micros, PlaceId, TargetId, WorkerId};
@@ -11,6 +11,7 @@ use crate::prefix::Matching;
 
 use super::config::GroupOptions;
 use super::feed::Feed;
+use super::turn::Turn;
 
 /// Whether a worker takes turns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,6 +53,47 @@ pub struct Target {
     pub name: String,
     /// Who serves it.
     pub group: GroupId,
+    /// What its prompts share in the caches of its workers.
+    pub(super) scope: CacheScope,
+}
+
+/// What a target's prompts share in the caches of its workers. Default: everything.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CacheScope {
+    /// Targets of one namespace share what is cached of their prompts; those of two models have two.
+    pub namespace: Namespace,
+    /// Who shares it.
+    pub shared_by: SharedBy,
+}
+
+/// Whose prompts may read what was cached of each other's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SharedBy {
+    /// Everybody's.
+    #[default]
+    All,
+    /// Those of one tenant, as where each sends a credential of its own to a hosted provider.
+    Tenant,
+}
+
+/// What sets a turn apart in a cache beside the target that it goes to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Apart {
+    salt: Namespace,
+    tenant: Namespace,
+}
+
+impl Apart {
+    pub(super) fn of(turn: &Turn<'_>) -> Self {
+        let named = |kind: &[u8], name: &[u8]| match name {
+            [] => Namespace::COMMON,
+            name => Namespace::of(&[kind, name]),
+        };
+        Self {
+            salt: named(b"salt", turn.cache_salt),
+            tenant: named(b"tenant", turn.tenant.as_bytes()),
+        }
+    }
 }
 
 /// Workers that can serve the same model.
@@ -145,9 +187,16 @@ impl Topology {
         self.targets.push(Target {
             name: name.to_owned(),
             group,
+            scope: CacheScope::default(),
         });
         self.epoch += 1;
         Ok(id)
+    }
+
+    pub(super) fn set_cache_scope(&mut self, id: TargetId, scope: CacheScope) -> Result<()> {
+        self.target(id)?;
+        self.targets[id.index()].scope = scope;
+        Ok(())
     }
 
     /// Registers a worker whose place is not known yet; `place` follows from the id.
@@ -190,6 +239,16 @@ impl Topology {
         }
         self.epoch += 1;
         Ok(())
+    }
+
+    /// Whose cached blocks a turn may read at the target.
+    pub(super) fn namespace(&self, target: TargetId, apart: Apart) -> Namespace {
+        let scope = self.targets[target.index()].scope;
+        let own = scope.namespace.and(apart.salt);
+        match scope.shared_by {
+            SharedBy::All => own,
+            SharedBy::Tenant => own.and(apart.tenant),
+        }
     }
 
     /// The workers of a group that take turns.

@@ -137,6 +137,8 @@ pub struct Turn<'a> {
     pub state: Ids<'a>,
     /// The prompt.
     pub prompt: Prompt<'a>,
+    /// What the client has its cached blocks set apart by; empty for nothing.
+    pub cache_salt: &'a [u8],
 }
 
 /// What became of a submitted turn.

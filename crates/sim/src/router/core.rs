@@ -181,6 +181,7 @@ impl Router for CoreRouter {
             pin: None,
             tool_results: Ids::default(),
             state: Ids::default(),
+            cache_salt: &[],
             prompt: Prompt::Hashes {
                 hashes: offer.blocks,
                 tokens: Some(offer.prompt_tokens),

@@ -136,6 +136,7 @@ impl<'a> Again<'a> {
                 pin: None,
                 tool_results: Ids::default(),
                 state: Ids::default(),
+                cache_salt: &[],
                 prompt: Prompt::Hashes {
                     hashes: &recorded.hashes,
                     tokens: Some(recorded.tokens()),
