@@ -66,9 +66,9 @@ export interface Waiter {
 
 /** What the answer of a turn told. */
 export interface Completion {
-  readonly usage?: Usage
+  readonly usage?: Usage | undefined
   /** Whether the model ended its turn without open tool calls; absent = unknown. */
-  readonly finished?: boolean
+  readonly finished?: boolean | undefined
   readonly toolCalls?: readonly string[]
   readonly state?: readonly string[]
 }

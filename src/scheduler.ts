@@ -355,11 +355,7 @@ export class Scheduler {
       const session = read.identity.session ?? placement.derivedSession ?? ''
       const trace = this.#recorder?.begin({ ...read, ...placement, session, received })
       const taken = { read, placement, session, signal, trace }
-      const { worker } = placement
-      result =
-        worker === undefined
-          ? this.#hold(request, taken)
-          : this.#turn(taken, { ...placement, worker }, 0)
+      result = isPlaced(placement) ? this.#turn(taken, placement, 0) : this.#hold(request, taken)
     } catch (error) {
       // A logger or a signal of the caller threw. What was settled is read before it is overwritten.
       this.#link.settle()
@@ -458,8 +454,8 @@ export class Scheduler {
             : recalled !== undefined
               ? PromptKind.recalled
               : PromptKind.text,
-      ...(recalled === undefined ? {} : { ticket: recalled.ticket }),
-      ...(exact === undefined ? {} : { exact }),
+      ticket: recalled?.ticket,
+      exact,
       maxOutputTokens: facts?.maxOutputTokens ?? 0,
       tenant,
       session: identity.session ?? '',
@@ -467,7 +463,7 @@ export class Scheduler {
       route: routeOf(request),
       cacheSalt: facts?.cacheSalt ?? '',
       drift: request.drift ?? false,
-      ...(base !== undefined && { base: topology.targetByName(base).index }),
+      base: base === undefined ? undefined : topology.targetByName(base).index,
       targets: names.map((name) => topology.targetByName(name).index),
       toolResults: facts?.toolResults ?? [],
       state: facts?.state ?? [],
@@ -475,7 +471,8 @@ export class Scheduler {
         facts === undefined || exact !== undefined
           ? NO_TEXT
           : {
-              ...facts.prompt,
+              bytes: facts.prompt.bytes,
+              ends: facts.prompt.ends,
               volatile: facts.volatile,
               breakpoints: facts.breakpoints,
               contents: facts.contents,
@@ -531,6 +528,11 @@ export class Scheduler {
         }),
     }
   }
+}
+
+/** Whether the turn may go at once. */
+function isPlaced(placement: Placement): placement is Placement & Route {
+  return placement.worker !== undefined
 }
 
 /** A shared scheduler may have been opened by somebody with other targets. */

@@ -338,8 +338,8 @@ function completionOf(usage: Usage | undefined, answer: AnswerFacts | undefined)
   const toolCalls: unknown = answer?.toolCalls
   const finished = answer?.finished ?? (Array.isArray(toolCalls) ? toolCalls.length === 0 : null)
   return {
-    ...(typeof usage === 'object' && usage !== null ? { usage } : {}),
-    ...(typeof finished === 'boolean' ? { finished } : {}),
+    usage: typeof usage === 'object' && usage !== null ? usage : undefined,
+    finished: typeof finished === 'boolean' ? finished : undefined,
     toolCalls: idsOf(toolCalls),
     state: idsOf(answer?.state),
   }

@@ -9,12 +9,13 @@ import { Answer } from './answer.js'
 import { countOf, isObject, listOf, markerOf, textOf } from './json.js'
 import { writeContent, writeTools } from './parts.js'
 import { PromptWriter } from './prompt.js'
-import { checkBody, settingsOf, sseEvent, withModel } from './shared.js'
+import { checkBody, requestFacts, sseEvent, withModel } from './shared.js'
 import { streamReader } from './stream.js'
 import { answeredCalls, loopSeals } from './tail.js'
 import type { Dialect, Json, Reading, RequestFacts, ResponseFacts, StreamReader } from './types.js'
 
 const BILLING = 'x-anthropic-billing-header:'
+const LIMITS = ['max_tokens'] as const
 const MESSAGE_FIELDS: ReadonlySet<string> = new Set(['role', 'content'])
 
 function read(body: Json, { sink, known = 0 }: Reading = {}): RequestFacts {
@@ -38,13 +39,8 @@ function read(body: Json, { sink, known = 0 }: Reading = {}): RequestFacts {
   // On the body itself it stands for a marker on the last block.
   w.markLast(markerOf(body))
   const toolResults = answeredCalls(messages, isAnswer, resultsOf)
-  return {
-    ...settingsOf(body, ['max_tokens']),
-    toolResults,
-    state: stateOf(body, toolResults.length === 0 ? [] : messages),
-    usageAsked: true,
-    ...w.finish(),
-  }
+  const state = stateOf(body, toolResults.length === 0 ? [] : messages)
+  return requestFacts(body, LIMITS, w, { toolResults, state, usageAsked: true })
 }
 
 function writeSystem(w: PromptWriter, system: unknown): void {

@@ -10,12 +10,13 @@ import { isObject, listOf, markerOf, textOf } from './json.js'
 import { writeContent, writeTools } from './parts.js'
 import { PromptWriter } from './prompt.js'
 import { sealsOf } from './seals.js'
-import { checkBody, openaiErrorBody, settingsOf, sseEvent, withModel } from './shared.js'
+import { checkBody, openaiErrorBody, requestFacts, sseEvent, withModel } from './shared.js'
 import { streamReader } from './stream.js'
 import { answeredCalls, loopSeals } from './tail.js'
 import type { Dialect, Json, Reading, RequestFacts, ResponseFacts } from './types.js'
 
 const RENDERED = ['chat_template', 'chat_template_kwargs', 'documents', 'functions'] as const
+const LIMITS = ['max_completion_tokens', 'max_tokens'] as const
 const MESSAGE_FIELDS: ReadonlySet<string> = new Set(['role', 'content', 'tool_calls'])
 const CALL_FIELDS: ReadonlySet<string> = new Set(['id', 'type', 'index', 'function'])
 
@@ -35,13 +36,11 @@ function read(body: Json, { sink, known = 0 }: Reading = {}): RequestFacts {
   }
   const toolResults = answeredCalls(messages, isAnswer, resultOf)
   const options = body.stream_options
-  return {
-    ...settingsOf(body, ['max_completion_tokens', 'max_tokens']),
+  return requestFacts(body, LIMITS, w, {
     toolResults,
     state: toolResults.length === 0 ? [] : loopSeals(messages, isAnswer, resultOf),
     usageAsked: body.stream !== true || (isObject(options) && options.include_usage === true),
-    ...w.finish(),
-  }
+  })
 }
 
 function writeSettings(w: PromptWriter, body: Json): void {

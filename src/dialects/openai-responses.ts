@@ -11,7 +11,7 @@ import { countOf, digest, isObject, listOf, markerOf, stable, textOf } from './j
 import { writeContent, writeTools } from './parts.js'
 import { PromptWriter } from './prompt.js'
 import { sealsOf } from './seals.js'
-import { checkBody, openaiErrorBody, settingsOf, sseEvent, withModel } from './shared.js'
+import { checkBody, openaiErrorBody, requestFacts, sseEvent, withModel } from './shared.js'
 import { streamReader } from './stream.js'
 import { answeredCalls, loopSeals } from './tail.js'
 import type { Dialect, Json, Reading, RequestFacts, ResponseFacts } from './types.js'
@@ -29,6 +29,7 @@ const MADE: ReadonlySet<unknown> = new Set([
   ...['reasoning', 'compaction', 'compaction_summary', 'item_reference'],
   ...['mcp_list_tools', 'mcp_approval_request'],
 ])
+const LIMITS = ['max_output_tokens'] as const
 
 function read(body: Json, { sink, known = 0 }: Reading = {}): RequestFacts {
   checkBody(body)
@@ -44,13 +45,8 @@ function read(body: Json, { sink, known = 0 }: Reading = {}): RequestFacts {
     w.end()
   }
   const toolResults = answeredCalls(items, isMade, resultsOf)
-  return {
-    ...settingsOf(body, ['max_output_tokens']),
-    toolResults,
-    state: stateOf(body, items, toolResults.length > 0),
-    usageAsked: true,
-    ...w.finish(),
-  }
+  const state = stateOf(body, items, toolResults.length > 0)
+  return requestFacts(body, LIMITS, w, { toolResults, state, usageAsked: true })
 }
 
 /** What stands before the items of a conversation. */

@@ -4,9 +4,11 @@
  */
 import { WarmpathError } from '../errors.js'
 import { countOf, isObject, textOf } from './json.js'
+import type { PromptWriter } from './prompt.js'
 import type { Json, RequestFacts } from './types.js'
 
-type Settings = Pick<RequestFacts, 'model' | 'stream' | 'maxOutputTokens' | 'cacheSalt'>
+/** What a dialect itself finds out beside the prompt. */
+type Tail = Pick<RequestFacts, 'toolResults' | 'state' | 'usageAsked'>
 
 /** Throws WARMPATH_INVALID_BODY if there is nothing to read. */
 function checkBody(body: unknown): void {
@@ -18,20 +20,39 @@ function checkBody(body: unknown): void {
   )
 }
 
-/** `limits` are the names under which this dialect limits the output; the first good one counts. */
-function settingsOf(body: Json, limits: readonly string[]): Settings {
-  const settings: Settings = { stream: body.stream === true }
+/**
+ * All that a request says. `limits` are the names under which its dialect limits the output; the first
+ * good one counts. Member by member: a second object spread into one costs microseconds (Node 20).
+ */
+function requestFacts(
+  body: Json,
+  limits: readonly string[],
+  written: PromptWriter,
+  { toolResults, state, usageAsked }: Tail,
+): RequestFacts {
+  const { prompt, breakpoints, contents, volatile } = written.finish()
+  const stream = body.stream === true
+  const facts: RequestFacts = {
+    stream,
+    toolResults,
+    state,
+    usageAsked,
+    breakpoints,
+    contents,
+    volatile,
+    prompt,
+  }
   const model = textOf(body.model)
-  if (model !== undefined) settings.model = model
+  if (model !== undefined) facts.model = model
   const salt = textOf(body.cache_salt)
-  if (salt !== undefined) settings.cacheSalt = salt
+  if (salt !== undefined) facts.cacheSalt = salt
   for (const name of limits) {
     const limit = countOf(body[name])
     if (limit === undefined || limit === 0) continue
-    settings.maxOutputTokens = limit
+    facts.maxOutputTokens = limit
     break
   }
-  return settings
+  return facts
 }
 
 function withModel(body: Json, model: string): Json {
@@ -55,4 +76,4 @@ function sseEvent(name: string | undefined, data: Json): string {
   return `\n\n${name === undefined ? '' : `event: ${name}\n`}data: ${JSON.stringify(data)}\n\n`
 }
 
-export { checkBody, openaiErrorBody, settingsOf, sseEvent, withModel }
+export { checkBody, openaiErrorBody, requestFacts, sseEvent, withModel }

@@ -27,16 +27,16 @@ export interface TurnFrame {
   /** Whether the task is another one than before. */
   readonly drift: boolean
   /** Index of the target that the caller would take. */
-  readonly base?: number
+  readonly base: number | undefined
   /** Target indices in order of preference. */
   readonly targets: readonly number[]
   readonly toolResults: readonly string[]
   readonly state: readonly string[]
   readonly prompt: SegmentedText
   /** In place of text, for a prompt of that kind. */
-  readonly exact?: Uint32Array | BigUint64Array
+  readonly exact: Uint32Array | BigUint64Array | undefined
   /** What the body was recalled as, for a prompt of that kind. */
-  readonly ticket?: number
+  readonly ticket: number | undefined
 }
 
 export interface SegmentedText {
@@ -222,19 +222,20 @@ export class FrameWriter {
   }
 }
 
-/** Ids of several kinds as [count of each kind, byte length of each id] and their bytes. */
-export function packIds(...kinds: readonly (readonly string[])[]): {
-  lengths: Uint32Array
-  bytes: Uint8Array
-} {
-  const encoded = kinds.map((ids) => ids.map((id) => encoder.encode(id)))
-  const flat = encoded.flat()
+interface PackedIds {
+  readonly lengths: Uint32Array
+  readonly bytes: Uint8Array
+}
+
+const NO_IDS: PackedIds = { lengths: new Uint32Array(2), bytes: new Uint8Array(0) }
+
+/** Ids of two kinds as [count of each kind, byte length of each id] and their bytes. */
+export function packIds(calls: readonly string[], state: readonly string[]): PackedIds {
+  if (calls.length === 0 && state.length === 0) return NO_IDS
+  const encoded = [...calls, ...state].map((id) => encoder.encode(id))
   return {
-    lengths: Uint32Array.from([
-      ...encoded.map((ids) => ids.length),
-      ...flat.map((id) => id.length),
-    ]),
-    bytes: flat.length === 0 ? new Uint8Array(0) : new Uint8Array(Buffer.concat(flat)),
+    lengths: Uint32Array.of(calls.length, state.length, ...encoded.map((id) => id.length)),
+    bytes: new Uint8Array(Buffer.concat(encoded)),
   }
 }
 

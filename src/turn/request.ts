@@ -79,14 +79,14 @@ export interface ReadRequest {
   readonly tenant: string
   readonly identity: Identity
   /** Model name asked for. */
-  readonly model?: string
+  readonly model: string | undefined
   /** Absent when only tokens or hashes were given. */
-  readonly body?: Record<string, unknown>
+  readonly body: Record<string, unknown> | undefined
   /** Its prompt is only what was not `recalled`. */
-  readonly facts?: RequestFacts
-  readonly recalled?: Recalled
+  readonly facts: RequestFacts | undefined
+  readonly recalled: Recalled | undefined
   /** Decoded body bytes as they came. */
-  readonly raw?: Uint8Array | string
+  readonly raw: Uint8Array | string | undefined
 }
 
 /** Holds a body against the session's last one. */
@@ -136,18 +136,8 @@ export function readRequest(
       : undefined
   const facts = body === undefined ? undefined : factsOf(body, dialect, sink, recalled?.items ?? 0)
   const model = request.model ?? facts?.model
-  return {
-    path,
-    dialect,
-    headers,
-    tenant,
-    identity,
-    ...(model === undefined ? {} : { model }),
-    ...(body === undefined ? {} : { body }),
-    ...(facts === undefined ? {} : { facts }),
-    ...(recalled === undefined ? {} : { recalled }),
-    ...(raw === undefined ? {} : { raw }),
-  }
+  // Members that are absent are written out: to spread them costs microseconds (Node 20).
+  return { path, dialect, headers, tenant, identity, model, body, facts, recalled, raw }
 }
 
 /** A body that a program has made may throw from any of its members. */
@@ -162,9 +152,9 @@ function readable<T>(read: () => T): T {
 
 /** The same request with the text of its whole prompt. */
 export function readWhole(read: ReadRequest, sink: TextSink): ReadRequest {
-  const { recalled: _, ...rest } = read
-  if (read.body === undefined) return rest
-  return { ...rest, facts: factsOf(read.body, read.dialect, sink, 0) }
+  const { body, dialect } = read
+  const facts = body === undefined ? read.facts : factsOf(body, dialect, sink, 0)
+  return { ...read, recalled: undefined, facts }
 }
 
 function isBytes(raw: Uint8Array | string | undefined): raw is Uint8Array {
