@@ -85,15 +85,16 @@ async function window(world, turns) {
 }
 
 /**
- * Runs the cases side by side. Of each the least times, the median ratio of its submit to its parse,
- * and its windows.
+ * Runs the cases side by side; `progress` hears the number of each round that begins. Of each case the
+ * least times, the median ratio of its submit to its parse, and its windows.
  */
-export async function compare(Scheduler, cases, rounds) {
+export async function compare(Scheduler, cases, rounds, progress = () => {}) {
   const worlds = cases.map((each) => new World(Scheduler, each))
   const windows = cases.map(() => [])
   const turnsOf = ({ size }) => (size === '100k' ? 15 : 50)
   // The first round warms the code up.
   for (let round = 0; round <= rounds; round++) {
+    progress(round)
     for (const [at, each] of cases.entries()) {
       const seen = await window(worlds[at], turnsOf(each))
       if (round > 0) windows[at].push(seen)

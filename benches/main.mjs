@@ -23,7 +23,7 @@ const HELP = `Usage: npm run bench -- [options]
 
   --json FILE   write the rows to FILE
   --only NAME   one of ${Object.keys(BENCHES).join(', ')}; may be given several times
-  --quick       few rounds: shows that everything works, not what it costs
+  --quick       few rounds: shows that everything works, not what it costs; else it takes minutes
   --help        this text
 
 Builds a node-addon-api addon that does nothing first: a call into it is the floor of a native call.
@@ -48,7 +48,8 @@ async function main() {
   const rows = []
   for (const name of values.only ?? Object.keys(BENCHES)) {
     if (BENCHES[name] === undefined) throw new Error(`no bench is called ${name}: see --help`)
-    for (const row of await BENCHES[name]({ floor: FLOOR, quick: values.quick })) {
+    progress(`${name} ...`)
+    for (const row of await BENCHES[name]({ floor: FLOOR, quick: values.quick, progress })) {
       rows.push(row)
       print(row)
     }
@@ -56,6 +57,11 @@ async function main() {
   const [load] = loadavg()
   process.stdout.write(`load ${load.toFixed(1)}\n`)
   if (values.json) writeFileSync(values.json, `${JSON.stringify({ rows }, null, 2)}\n`)
+}
+
+/** Goes where the rows do not. */
+function progress(line) {
+  process.stderr.write(`${line}\n`)
 }
 
 function buildFloor() {

@@ -18,12 +18,15 @@ const KINDS = [
   { name: 'raw', given: 'raw', first: false, goal: RAW },
 ]
 
-export async function decisionRows({ quick }) {
+export async function decisionRows({ quick, progress }) {
   const rows = []
   for (const size of Object.keys(SIZES)) {
     const few = KINDS.map((kind) => ({ ...kind, size, workerCount: FEW }))
     const many = { ...KINDS[1], size, workerCount: MANY }
-    const seen = await compare(Scheduler, [...few, many], quick ? 2 : 30)
+    const rounds = quick ? 2 : 30
+    const seen = await compare(Scheduler, [...few, many], rounds, (round) => {
+      if (round % 10 === 0) progress(`decision ${size}: round ${round} of ${rounds}`)
+    })
     for (const each of seen.slice(0, -1)) rows.push(...rowsOf(each))
     rows.push(workersRow(size, seen[1], seen.at(-1)))
   }
