@@ -209,33 +209,9 @@ impl Placer<'_> {
         let mut evidence = Evidence::default();
         let mut rank = None;
         if let Ok(known) = self.topology.worker(worker) {
-            let place = known.place;
-            let told = told_place(known, turn.form, row.rank);
-            let believed = told.filter(|_| row.rank.is_some()).unwrap_or(place);
             evidence = known.evidence();
             rank = known.feed.as_ref().and_then(|f| f.choice(row.rank));
-            turn.believed = Some(Believed {
-                place: believed,
-                tokens: cached,
-            });
-            self.prefix
-                .coverage(believed, &turn.chain, &mut turn.coverage);
-            turn.entered_in = turn.chain.namespace();
-            for place in told.into_iter().chain([place]) {
-                let entered = self.prefix.enter(self.now, place, &turn.chain);
-                turn.entered.push(entered);
-            }
-            // A session may end while its turn is held or moves on: nobody would take its path back.
-            let lives = self.sessions.get(turn.session).is_some();
-            if let Some(program) = turn.program.filter(|_| lives) {
-                let whose = (program, turn.session);
-                let sent = Sent {
-                    chain: &turn.chain,
-                    memo: turn.memo,
-                    body: turn.body.clone(),
-                };
-                self.paths.follow(self.prefix, whose, place, sent);
-            }
+            self.enter(turn, known, &row);
         }
         let trust = trust(&turn.coverage, &row, evidence.trust);
         let receipt = self.write_receipt(id, turn, picked, (trust, evidence));
@@ -252,6 +228,35 @@ impl Placer<'_> {
             predicted_cached_tokens: cached,
             trust,
             receipt,
+        }
+    }
+
+    /// The turn's prompt counts as cached at the worker, and is what its session goes on from.
+    fn enter(&mut self, turn: &mut Reservation, worker: &Worker, row: &Candidate) {
+        let place = worker.place;
+        let told = told_place(worker, turn.form, row.rank);
+        let believed = told.filter(|_| row.rank.is_some()).unwrap_or(place);
+        turn.believed = Some(Believed {
+            place: believed,
+            tokens: row.cached_tokens(),
+        });
+        self.prefix
+            .coverage(believed, &turn.chain, &mut turn.coverage);
+        turn.entered_in = turn.chain.namespace();
+        for place in told.into_iter().chain([place]) {
+            let entered = self.prefix.enter(self.now, place, &turn.chain);
+            turn.entered.push(entered);
+        }
+        // A session may end while its turn is held or moves on: nobody would take its path back.
+        let lives = self.sessions.get(turn.session).is_some();
+        if let Some(program) = turn.program.filter(|_| lives) {
+            let whose = (program, turn.session);
+            let sent = Sent {
+                chain: &turn.chain,
+                memo: turn.memo,
+                body: turn.body.clone(),
+            };
+            self.paths.follow(self.prefix, whose, place, sent);
         }
     }
 }
