@@ -19,7 +19,7 @@ import { type TraceSettings, traceSettings } from './trace.js'
 import type { Logger, SchedulerOptions } from './types.js'
 import { headerName, type WorkerEntry, workerEntry } from './worker.js'
 
-export type TargetEntry = Omit<TargetDraft, 'workers' | 'cache' | 'isHosted'> & {
+export type TargetEntry = Omit<TargetDraft, 'workers' | 'cache'> & {
   readonly group: number
   readonly scope: CacheScope
 }
@@ -80,7 +80,7 @@ export function resolve(
       group: groupOfWorker(worker.name, `workers[${at}].id`),
     })),
     targets: drafts.map((draft) => {
-      const { workers: served, cache: _ofGroup, isHosted: _inScope, ...rest } = draft
+      const { workers: served, cache: _ofGroup, ...rest } = draft
       const group = groupOfWorker(served[0] ?? '', `targets.${draft.name}.workers`)
       return { ...rest, group, scope: scopeOf(draft, membersOf(group)) }
     }),

@@ -16,7 +16,7 @@ export interface CacheScope {
   readonly perTenant: boolean
 }
 
-type Member = Pick<TargetDraft, 'name' | 'model' | 'auth' | 'isHosted'>
+type Member = Pick<TargetDraft, 'name' | 'model' | 'auth' | 'provider'>
 
 /** The scope of a target among all `members` of its group, itself included, in the order written. */
 export function scopeOf(target: Member, members: readonly Member[]): CacheScope {
@@ -24,7 +24,7 @@ export function scopeOf(target: Member, members: readonly Member[]): CacheScope 
   const own = identity(target)
   return {
     name: own === identity(first) ? '' : own,
-    perTenant: target.isHosted && target.auth.kind === 'pass-through',
+    perTenant: target.provider !== undefined && target.auth.kind === 'pass-through',
   }
 }
 

@@ -28,8 +28,6 @@ export interface TargetDraft {
   readonly provider?: string
   readonly dialects: readonly DialectName[]
   readonly auth: Auth
-  /** Whether a provider serves it whose address and caches are known. */
-  readonly isHosted: boolean
   /** Never empty, no duplicates, in the order written. */
   readonly workers: readonly string[]
   readonly cache: TargetCache
@@ -77,7 +75,6 @@ export function targetDrafts(
       ...(provider === undefined ? {} : { provider }),
       dialects,
       auth,
-      isHosted: known.url !== undefined,
       workers:
         given.workers !== undefined
           ? named(given.workers, `${path}.workers`, declared)
@@ -98,7 +95,6 @@ function passThrough(declared: readonly string[]): TargetDraft {
     name: DEFAULT_TARGET,
     dialects: ALL_DIALECTS,
     auth: { kind: 'none' },
-    isHosted: false,
     workers: declared,
     cache: {},
     card: {},
