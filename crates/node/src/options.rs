@@ -5,7 +5,7 @@ use serde::Deserialize;
 
 use warmpath_core::admission::{Eviction, LeaseConfig, ThunderAgentConfig};
 use warmpath_core::block::Namespace;
-use warmpath_core::prefix::{BreakpointRules, Implicit, Matching, Refresh};
+use warmpath_core::prefix::{BreakpointRules, Dropping, Implicit, Matching, Refresh};
 use warmpath_core::scheduler::{
     AdmissionConfig, CacheScope, Config, GroupOptions, Limits, SharedBy, UNKNOWN_TTL, WorkerOptions,
 };
@@ -47,6 +47,9 @@ pub(crate) struct Group {
     lookback: Option<u32>,
     refresh_on_read: Option<bool>,
     automatic: Option<bool>,
+    /// Whether nothing is known of the order in which it drops what it has.
+    #[serde(default)]
+    drops_unseen: bool,
 }
 
 /// How a cache finds what it has.
@@ -243,6 +246,9 @@ impl Group {
         set(&mut options.block_tokens, self.block_tokens);
         options.ttl = self.ttl_ms.map(Micros::from_millis);
         options.matching = self.matching();
+        if self.drops_unseen {
+            options.dropping = Dropping::Unknown;
+        }
         options
     }
 

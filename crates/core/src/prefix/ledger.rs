@@ -7,9 +7,8 @@
 //! to ask (`Forest::settle`). O(intervals and segments of the place in that run).
 use super::forest::Forest;
 use super::held::Span;
-use super::place::Place;
+use super::place::{Place, Use};
 use super::run::{Claim, Run, RunId};
-use crate::Micros;
 
 /// Engines are known to say "stored" again and again for one block and "removed" once; further copies
 /// than this are not believed.
@@ -22,6 +21,8 @@ pub(super) struct Ledger<'a> {
     pub(super) slot: u32,
     /// Room to work in; empty between calls.
     pub(super) spans: &'a mut Vec<Span>,
+    /// The same, for predictions that have been computed.
+    pub(super) computed: &'a mut Vec<Span>,
 }
 
 impl Ledger<'_> {
@@ -55,27 +56,51 @@ impl Ledger<'_> {
 
     /// The router sends a prompt to the place that leaves the first `to` blocks there. Returns how
     /// many of them it did not hold.
-    pub(super) fn hold_predicted(&mut self, id: RunId, to: u32, used: u64, at: Micros) -> usize {
+    pub(super) fn hold_predicted(&mut self, id: RunId, to: u32, by: Use) -> usize {
         self.begin(id);
         let run = &mut self.forest.runs[id];
         run.held.gaps(self.slot, (0, to), self.spans);
         let new: u32 = self.spans.iter().map(|(from, to)| to - from).sum();
-        self.gather_predicted(id, to);
-        self.spans.sort_unstable();
-        merge(self.spans);
-        let spans = std::mem::take(self.spans);
+        self.gather_predicted(id, to, by);
+        for list in [&mut *self.spans, &mut *self.computed] {
+            list.sort_unstable();
+            merge(list);
+        }
         // The deepest is entered first, so that it is the oldest.
-        for &span in spans.iter().rev() {
-            let segment = self.place.predict(id, span, used, at);
+        loop {
+            let (pending, computed) = (self.spans.last(), self.computed.last());
+            let (span, pending) = match pending.is_some_and(|span| Some(span) > computed) {
+                true => (self.spans.pop(), by.pending),
+                false => (self.computed.pop(), 0),
+            };
+            let Some(span) = span else { break };
+            let segment = self.place.predict(id, span, Use { pending, ..by });
             let slot = self.slot;
             self.forest.runs[id].claims.push(Claim { slot, segment });
         }
-        *self.spans = spans;
         if new > 0 {
             self.gain_predicted(id, (0, to));
         }
-        self.spans.clear();
         new as usize
+    }
+
+    /// The first `to` blocks have been computed, as far as they are predicted.
+    pub(super) fn confirm(&mut self, id: RunId, to: u32) {
+        let slot = self.slot;
+        let mut rest = None;
+        let claims = &mut self.forest.runs[id].claims;
+        for claim in claims.iter().filter(|claim| claim.slot == slot) {
+            let segment = *self.place.segment(claim.segment);
+            if segment.pending == 0 || segment.from >= to {
+                continue;
+            }
+            if segment.to > to {
+                self.place.resize(claim.segment, (segment.from, to));
+                rest = Some(self.place.split_off(claim.segment, (to, segment.to)));
+            }
+            self.place.confirm(claim.segment);
+        }
+        claims.extend(rest.map(|segment| Claim { slot, segment }));
     }
 
     /// The place no longer has these blocks, on whatever evidence and in however many copies.
@@ -208,11 +233,11 @@ impl Ledger<'_> {
         again.len()
     }
 
-    /// Appends the place's predictions within the first `to` blocks to `self.spans`, and takes them
-    /// off its segments.
-    fn gather_predicted(&mut self, id: RunId, to: u32) {
+    /// Appends the place's predictions within the first `to` blocks to `self.computed`, those that
+    /// nobody has computed yet to `self.spans` (all, where the decision says so of itself), and takes them off its segments.
+    fn gather_predicted(&mut self, id: RunId, to: u32, by: Use) {
         let (slot, place) = (self.slot, &mut *self.place);
-        let spans = &mut *self.spans;
+        let (pending, computed) = (&mut *self.spans, &mut *self.computed);
         self.forest.runs[id].claims.retain(|claim| {
             if claim.slot != slot {
                 return true;
@@ -221,7 +246,11 @@ impl Ledger<'_> {
             if segment.from >= to {
                 return true;
             }
-            spans.push((segment.from, segment.to.min(to)));
+            let list = match segment.pending == 0 && by.pending > 0 {
+                true => &mut *computed,
+                false => &mut *pending,
+            };
+            list.push((segment.from, segment.to.min(to)));
             if segment.to > to {
                 place.resize(claim.segment, (to, segment.to));
                 return true;

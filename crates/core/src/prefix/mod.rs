@@ -50,7 +50,7 @@ pub(crate) use image::{Image, PathImage};
 pub use matching::{BreakpointRules, Implicit, Matching, Refresh};
 pub use overlap::{Coverage, Overlap, Step};
 pub use paths::Frontier;
-pub use place::{PlaceOptions, Tier, Trust};
+pub use place::{Dropping, PlaceOptions, Tier, Trust};
 pub use predicted::Correction;
 pub(crate) use rebuild::Terms;
 pub use retract::Entered;
@@ -105,6 +105,7 @@ struct Seat {
 struct Scratch {
     path: Vec<Stretch>,
     spans: Vec<Span>,
+    computed: Vec<Span>,
     hashes: Vec<u64>,
     repeats: Repeats,
 }
@@ -291,6 +292,7 @@ impl PrefixIndex {
             place: place.expect("the slot is taken"),
             slot,
             spans: &mut self.scratch.spans,
+            computed: &mut self.scratch.computed,
         }
     }
 

@@ -241,6 +241,8 @@ pub struct Coverage {
     /// Stretches of blocks that the same decision used last: (end block, its number; absent where
     /// the engine's own word stands).
     pub(super) uses: Vec<(u32, Option<u64>)>,
+    /// Blocks that had been computed, contiguous from the root.
+    pub(super) computed: u32,
     /// The oldest of those uses.
     pub(super) since: Option<Micros>,
     /// The number of the last decision before, where marks are read.
@@ -284,6 +286,7 @@ impl Coverage {
     pub(super) fn clear(&mut self) {
         self.blocks = 0;
         self.tokens = 0;
+        self.computed = 0;
         self.since = None;
         self.decided = 0;
         self.uses.clear();

@@ -43,6 +43,19 @@ pub struct PlaceOptions {
     pub block_tokens: Option<u32>,
     /// How the cache finds what it has of a prompt.
     pub matching: Matching,
+    /// What a prefix that turns out to be missing tells of others.
+    pub dropping: Dropping,
+}
+
+/// In which order a cache gives up what it has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Dropping {
+    /// The least recently used first, as engines do: what was used no later than a prefix that is
+    /// missing is missing too.
+    #[default]
+    Oldest,
+    /// Nobody knows, as where many machines stand behind one address: of others a miss says nothing.
+    Unknown,
 }
 
 /// How good the evidence is that a block is there.
@@ -63,8 +76,19 @@ pub(super) struct Segment {
     /// The number of that decision, and its time.
     pub(super) used: u64,
     pub(super) at: Micros,
+    /// The number of the last decision that has entered them, as long as none that did is known to
+    /// have had them computed; 0 then.
+    pub(super) pending: u64,
     older: Option<u32>,
     younger: Option<u32>,
+}
+
+/// A decision as a segment remembers it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Use {
+    pub(super) used: u64,
+    pub(super) at: Micros,
+    pub(super) pending: u64,
 }
 
 /// One place.
@@ -120,13 +144,15 @@ impl Place {
     }
 
     /// A new prediction, the youngest.
-    pub(super) fn predict(&mut self, run: RunId, (from, to): Span, used: u64, at: Micros) -> u32 {
+    pub(super) fn predict(&mut self, run: RunId, (from, to): Span, use_: Use) -> u32 {
+        let Use { used, at, pending } = use_;
         let number = self.segments.insert(Segment {
             run,
             from,
             to,
             used,
             at,
+            pending,
             older: self.youngest,
             younger: None,
         });
@@ -135,6 +161,11 @@ impl Place {
             Some(older) => self.segments[older].younger = Some(number),
         }
         number
+    }
+
+    /// The blocks of a prediction are known to have been computed.
+    pub(super) fn confirm(&mut self, number: u32) {
+        self.segments[number].pending = 0;
     }
 
     /// A part of a prediction that is as old as `like` and stands beside it.

@@ -12,7 +12,7 @@ use std::cmp::Reverse;
 use super::forest::Stretch;
 use super::held::Span;
 use super::lengths::NewLengths;
-use super::place::Segment;
+use super::place::{Dropping, Segment, Use};
 use super::run::Address;
 use super::{Coverage, PrefixIndex};
 use crate::block::Chain;
@@ -32,6 +32,9 @@ pub enum Correction {
         /// Tokens no longer predicted there.
         evicted_tokens: u64,
     },
+    /// Less than predicted, where what is missing had been counted on before anybody had computed it:
+    /// turns that run side by side each compute what they share.
+    Pending,
     /// Less than predicted, where the engine's own events vouch for the missing block: they stand.
     Exact,
     /// No such place.
@@ -67,8 +70,12 @@ impl PrefixIndex {
         let mut at = 0;
         while at < reach {
             let (end, segment) = self.next_piece(slot, stretch, at);
+            let from = at;
             at = end.min(reach);
             out.push(run.base + at, segment.map(|s| s.used));
+            if segment.is_none_or(|s| s.pending == 0) && out.computed == run.base + from {
+                out.computed = run.base + at;
+            }
             if let Some(segment) = segment {
                 out.since = Some(out.since.map_or(segment.at, |since| since.min(segment.at)));
             }
@@ -95,9 +102,20 @@ impl PrefixIndex {
         (end, None)
     }
 
-    /// A prompt goes to `place` at `now`: all its blocks are there from now on, and are the last to
+    /// A prompt is computed at `place` at `now`: all its blocks are there from now on, and are the last to
     /// go. Returns how many blocks are new there; none when the place is unknown.
     pub fn predict(&mut self, now: Micros, place: PlaceId, chain: &Chain) -> usize {
+        self.foresee(now, place, chain, false)
+    }
+
+    /// The same, of a prompt that is computed or `is_pending`.
+    pub(super) fn foresee(
+        &mut self,
+        now: Micros,
+        place: PlaceId,
+        chain: &Chain,
+        is_pending: bool,
+    ) -> usize {
         self.now = self.now.max(now);
         let Some(slot) = self.slot_of(place) else {
             self.anomalies.unknown_place += 1;
@@ -108,11 +126,16 @@ impl PrefixIndex {
         let mut path = std::mem::take(&mut self.scratch.path);
         self.lay_path(slot, chain, &mut path);
         self.anchor_end(slot, &path);
-        let (used, at) = (self.uses, self.now);
+        let used = self.uses;
+        let by = Use {
+            used,
+            at: self.now,
+            pending: if is_pending { used } else { 0 },
+        };
         let mut added = 0;
         for stretch in path.iter().rev() {
             let mut ledger = self.ledger(slot);
-            added += ledger.hold_predicted(stretch.run, stretch.to, used, at);
+            added += ledger.hold_predicted(stretch.run, stretch.to, by);
         }
         self.forest.touch(&path, used);
         self.mark_path(slot, chain, &path, read);
@@ -173,7 +196,8 @@ impl PrefixIndex {
     /// [`PrefixIndex::predict`] entered after `before` was written down. When fewer than believed
     /// were, everything predicted at the place and used no later than the first missing block (as of
     /// before that turn) is forgotten; where marks are read, those of the prompt that are missing, and
-    /// nothing else, since providers do not drop by age alone. O(what is forgotten).
+    /// nothing else, since providers do not drop by age alone. Nothing where the order of eviction is
+    /// unknown: the turn itself has had its prompt computed again. O(what is forgotten).
     pub fn correct(
         &mut self,
         place: PlaceId,
@@ -189,12 +213,18 @@ impl PrefixIndex {
         if reported.saturating_add(slack) >= before.tokens {
             return Correction::Agreed;
         }
+        if present as u32 >= before.computed {
+            return Correction::Pending;
+        }
         if self.place(slot).options.matching.rules().is_some() {
             return self.void_marks(slot, chain, (reported, slack), before);
         }
         let Some(missing) = before.used(present as u32) else {
             return Correction::Exact;
         };
+        if self.place(slot).options.dropping == Dropping::Unknown {
+            return Correction::Short { evicted_tokens: 0 };
+        }
         let had = self.place(slot).tokens;
         self.forget_while(slot, |segment| segment.used <= missing);
         let evicted_tokens = had - self.place(slot).tokens;

@@ -18,7 +18,7 @@ use super::image::{CoverageImage, PlaceImage, RunImage, SegmentImage};
 use super::ledger::MAX_COPIES;
 use super::marks::{MAX_MARKS, Mark};
 use super::paths::Frontier;
-use super::place::Place;
+use super::place::{Place, Use};
 use super::run::{Address, Claim, Run, RunId};
 use super::{Image, PathImage, PrefixIndex, Seat};
 use crate::snapshot::{Exact, invalid};
@@ -362,7 +362,12 @@ impl Rebuilt {
         predicted.sort_by_cached_key(|p| (p.used, Reverse(depth(p)), p.run));
         for p in predicted {
             let place = self.index.place_mut(p.slot);
-            let segment = place.predict(p.run, p.span, p.used, p.at);
+            let by = Use {
+                used: p.used,
+                at: p.at,
+                pending: 0,
+            };
+            let segment = place.predict(p.run, p.span, by);
             let slot = p.slot;
             let run = &mut self.index.forest.runs[p.run];
             run.claims.push(Claim { slot, segment });

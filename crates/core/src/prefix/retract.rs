@@ -1,8 +1,9 @@
 //! What does a decision take back when its prompt has never been computed?
 //!
-//! A turn that fails before its first token leaves nothing in the cache that it was sent to. Only what
-//! the decision itself has added goes: blocks that the place held before stay, and so do blocks that a
-//! later decision counts on.
+//! A turn that fails before its first token leaves nothing in the cache that it was sent to. Blocks are
+//! pending from the decision that enters them until a turn with them has a first token, and belong to
+//! the last decision that counts on them meanwhile: when that fails too, they go. What was computed
+//! stays.
 use super::PrefixIndex;
 use super::forest::Stretch;
 use super::held::Span;
@@ -16,27 +17,36 @@ pub struct Entered {
     place: PlaceId,
     /// The number of the decision.
     number: u64,
-    /// Blocks of the prompt that were there before, contiguous from the root.
-    blocks: u32,
-    /// Those of them that could be read, where marks are.
+    /// Blocks of the prompt that could be read before, contiguous from the root.
     readable: u32,
 }
 
 impl PrefixIndex {
-    /// Does what [`PrefixIndex::predict`] does, and says how to take it back.
+    /// A prompt goes to `place`: as [`PrefixIndex::predict`], but until [`PrefixIndex::confirm`] says so
+    /// nobody has computed what is new of it, and [`PrefixIndex::retract`] takes that back.
     pub fn enter(&mut self, now: Micros, place: PlaceId, chain: &Chain) -> Entered {
-        let blocks = self.reach(place, chain, 0);
         let slot = self.slot_of(place);
-        let readable = slot
-            .and_then(|slot| self.limit(slot, chain))
-            .unwrap_or(blocks);
-        self.predict(now, place, chain);
+        let readable = slot.and_then(|slot| self.limit(slot, chain)).unwrap_or(0);
+        self.foresee(now, place, chain, true);
         Entered {
             place,
             number: self.uses,
-            blocks,
             readable,
         }
+    }
+
+    /// The prompt `chain` that `entered` is about has been computed. O(runs on the way and their
+    /// predictions).
+    pub fn confirm(&mut self, chain: &Chain, entered: &Entered) {
+        let Some(slot) = self.slot_of(entered.place) else {
+            return;
+        };
+        let mut path = std::mem::take(&mut self.scratch.path);
+        self.forest.walk(chain.hashes(), &mut path);
+        for stretch in &path {
+            self.ledger(slot).confirm(stretch.run, stretch.to);
+        }
+        self.scratch.path = path;
     }
 
     /// The prompt `chain` that `entered` is about was not computed. O(runs on the way, for each of
@@ -46,30 +56,24 @@ impl PrefixIndex {
             return;
         };
         // Runs may be joined when blocks go, so each is looked up anew.
-        while let Some((run, span)) = self.deepest_entered(slot, chain, entered) {
+        while let Some((run, span)) = self.deepest_pending(slot, chain, entered.number) {
             self.release(slot, run, span);
         }
         self.unwrite_marks(slot, chain, (entered.number, entered.readable));
     }
 
-    /// The deepest blocks that the decision added and nobody has used since.
-    fn deepest_entered(
-        &self,
-        slot: u32,
-        chain: &Chain,
-        entered: &Entered,
-    ) -> Option<(RunId, Span)> {
+    /// The deepest blocks that nobody has computed and no later decision counts on.
+    fn deepest_pending(&self, slot: u32, chain: &Chain, number: u64) -> Option<(RunId, Span)> {
         let mut deepest = None;
         for Stretch { run: id, .. } in self.forest.along(chain.hashes()) {
             let run = &self.forest.runs[id];
-            let first = entered.blocks.saturating_sub(run.base);
             let own = run.claims.iter().filter(|claim| claim.slot == slot);
             let segments = own.map(|claim| self.place(slot).segment(claim.segment));
-            let added = segments
-                .filter(|segment| segment.used == entered.number && segment.to > first)
-                .map(|segment| (segment.from.max(first), segment.to))
+            let pending = segments
+                .filter(|segment| segment.pending == number)
+                .map(|segment| (segment.from, segment.to))
                 .max();
-            deepest = added.map(|span| (id, span)).or(deepest);
+            deepest = pending.map(|span| (id, span)).or(deepest);
         }
         deepest
     }

@@ -4,7 +4,7 @@ use crate::admission::{Admission, LeaseConfig, ThunderAgentConfig};
 use crate::continuity::ContinuityConfig;
 use crate::error::Result;
 use crate::id::{GroupId, Micros};
-use crate::prefix::Matching;
+use crate::prefix::{Dropping, Matching};
 use crate::score::kv::KvConfig;
 
 /// Everything that is fixed while a scheduler lives.
@@ -94,6 +94,8 @@ pub struct GroupOptions {
     pub ttl: Option<Micros>,
     /// How the workers' caches find what they have of a prompt.
     pub matching: Matching,
+    /// In which order they give up what they have.
+    pub dropping: Dropping,
 }
 
 impl Default for GroupOptions {
@@ -102,6 +104,7 @@ impl Default for GroupOptions {
             block_tokens: 64,
             ttl: None,
             matching: Matching::default(),
+            dropping: Dropping::default(),
         }
     }
 }

@@ -111,6 +111,7 @@ impl Scheduler {
                 .and_then(|group| group.ttl)
                 .or(capacity_tokens.is_none().then_some(UNKNOWN_TTL)),
             matching: group.map(|group| group.matching).unwrap_or_default(),
+            dropping: group.map(|group| group.dropping).unwrap_or_default(),
             ..PlaceOptions::default()
         }
     }

@@ -42,6 +42,9 @@ impl Scheduler {
         };
         reservation.has_token = true;
         let group = reservation.route.group.index();
+        for entered in reservation.entered.drain(..) {
+            self.prefix.confirm(&reservation.chain, &entered);
+        }
         self.load.first_token(id);
         self.admission[group].first_token(self.now, id);
         self.release(group, Vec::new(), settled);
@@ -78,7 +81,7 @@ impl Scheduler {
         settled: &mut Vec<Settled>,
     ) -> Found {
         self.advance(now, settled);
-        let Some(reservation) = self.reservations.remove(id) else {
+        let Some(mut reservation) = self.reservations.remove(id) else {
             self.counters.late_calls += 1;
             return Found::Late;
         };
@@ -89,6 +92,9 @@ impl Scheduler {
         };
         self.counters.completed += 1;
         self.load.end(id);
+        for entered in reservation.entered.drain(..) {
+            self.prefix.confirm(&reservation.chain, &entered);
+        }
         self.learn(&reservation, worker, completion);
         self.write_ending(receipt, Ending::Completed(completion.reported));
         let mut releases = Vec::new();
@@ -310,7 +316,7 @@ impl Scheduler {
         for id in completion.state.iter() {
             self.owners.learn(tenant, IdKind::State, id, owner);
         }
-        let reported = completion.reported;
+        let reported = sound(completion.reported);
         if let (Some(program), Some(tokens)) = (turn.program, reported.completion_tokens) {
             self.chooser.answered(program, tokens);
         }
@@ -351,4 +357,16 @@ fn end_of(completion: &Completion<'_>) -> End {
 fn context_tokens(reported: &Reported) -> Option<u32> {
     let prompt = reported.prompt_tokens?;
     Some(prompt.saturating_add(reported.completion_tokens.unwrap_or(0)))
+}
+
+/// Without figures of the prompt that contradict each other.
+fn sound(reported: Reported) -> Reported {
+    match (reported.cached_tokens, reported.prompt_tokens) {
+        (Some(cached), Some(prompt)) if cached > prompt => Reported {
+            cached_tokens: None,
+            prompt_tokens: None,
+            ..reported
+        },
+        _ => reported,
+    }
 }

@@ -7,7 +7,7 @@ use crate::block::{Namespace, TokenRate};
 use crate::continuity::Fleet;
 use crate::error::{Error, Result};
 use crate::id::{GroupId, Micros, PlaceId, TargetId, WorkerId};
-use crate::prefix::Matching;
+use crate::prefix::{Dropping, Matching};
 
 use super::config::GroupOptions;
 use super::feed::Feed;
@@ -103,6 +103,7 @@ pub(super) struct Group {
     pub(super) block_tokens: NonZeroU32,
     pub(super) ttl: Option<Micros>,
     pub(super) matching: Matching,
+    pub(super) dropping: Dropping,
     pub(super) rate: TokenRate,
 }
 
@@ -174,6 +175,7 @@ impl Topology {
             block_tokens,
             ttl: options.ttl,
             matching: options.matching,
+            dropping: options.dropping,
             rate: TokenRate::default(),
         });
         self.epoch += 1;
