@@ -167,7 +167,8 @@ export declare function topology(handle: SchedulerHandle): string
 /**
  * Writes the block hashes of a turn in flight into `out`, as many as have room, and returns how
  * many there are in it; 0 for a turn that has ended. `cuts`: bytes of text that make a block, then
- * the byte length of each segment of the text. Without segments the turn's own blocks count. `key`:
+ * the byte length of each segment of the text. Without segments the turn's own blocks count. What
+ * sets equal blocks of two models or salts apart is not in them. `key`:
  * 16 bytes that the hashes are keyed with, or nothing.
  */
 export declare function turnHashes(handle: SchedulerHandle, reservation: number, cuts: Uint32Array, key: Uint8Array, out: BigUint64Array): number

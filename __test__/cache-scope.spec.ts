@@ -54,6 +54,10 @@ test('what a hosted provider has cached is of the account that sent it', async (
   t.deepEqual(await cached(own, sent), [false, false, true])
 })
 
+test('without targets each model that is asked for has a cache', async (t) => {
+  t.deepEqual(await cached(undefined, [a, b, a, b]), [false, false, true, true])
+})
+
 test('what an engine of our own has cached is everybody’s, unless a salt sets it apart', async (t) => {
   const users = ['x', 'y'].map((key) => ({ ...a, key }))
   t.deepEqual(await cached(undefined, users), [false, true])

@@ -209,16 +209,17 @@ test('rules of caches: of Anthropic as published, unless written otherwise', (t)
     { blockTokens: 64, ...published, minTokens: 512 },
   ])
   t.deepEqual(groups({ ...anthropic, cache: { match: 'block' } }), [
-    { blockTokens: 64, match: 'block' },
+    { blockTokens: 64, match: 'block', dropsUnseen: true },
   ])
   t.deepEqual(groups(anthropic, { ttlSeconds: 1 }), [
     { blockTokens: 64, ...published, ttlMs: 1000 },
   ])
   t.deepEqual(groups(anthropic, { match: 'block', unitTokens: 2 }), [
-    { blockTokens: 64, match: 'block', unitTokens: 2 },
+    { blockTokens: 64, match: 'block', unitTokens: 2, dropsUnseen: true },
   ])
-  t.deepEqual(groups({ ...anthropic, dialect: 'openai-chat' }), [{ blockTokens: 64 }])
-  t.deepEqual(groups({ provider: 'openai' }), [{ blockTokens: 64 }])
+  const hosted = [{ blockTokens: 64, dropsUnseen: true }]
+  t.deepEqual(groups({ ...anthropic, dialect: 'openai-chat' }), hosted)
+  t.deepEqual(groups({ provider: 'openai' }), hosted)
   const dialect = 'anthropic-messages'
   t.deepEqual(
     groupsOf({ workers: [worker], targets: { q: { dialect } } }),

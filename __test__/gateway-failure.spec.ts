@@ -77,6 +77,22 @@ test('a worker that refuses connections is marked down, and up again once it ans
   await until(t, 'the worker is marked up', () => healthOf(gateway, 'w0') === 'up')
 })
 
+test('a worker that refused connections comes back with an empty cache', async (t) => {
+  const host = process.platform === 'linux' ? '127.0.83.2' : '127.0.0.1'
+  const first = await startWorker(t, answering(), { host })
+  const gateway = await gatewayOver(t, [first], { health: { intervalMs: 20 } })
+  const body = { ...request, messages: [{ role: 'user', content: 'x'.repeat(20_000) }] }
+  const predicted = () => gateway.scheduler.peek({ path, body })?.overlapTokens
+  await send(gateway.url + path, { body })
+  t.true((predicted() ?? 0) > 4_000)
+  await first.close()
+  t.not((await send(gateway.url + path, { body })).status, 200)
+  t.is(healthOf(gateway, 'w0'), 'down')
+  await startWorker(t, answering(), { host, port: first.port })
+  await until(t, 'the worker is marked up', () => healthOf(gateway, 'w0') === 'up')
+  t.is(predicted(), 0)
+})
+
 test('the last word of the last worker passes as it is', async (t) => {
   const handler: Handler = (_req, res) => {
     res.setHeader('retry-after', '7')

@@ -109,7 +109,7 @@ test('the limit of a body is in bytes, whichever way the body comes', async (t) 
 test('tokens and hashes stand in for text, with or without a body', async (t) => {
   using f = fleet(one)
   const tokens = Uint32Array.from({ length: 640 }, (_, at) => at)
-  const first = await f.scheduler.submit({ path: CHAT, session: 's', tokens })
+  const first = await f.scheduler.submit({ path: CHAT, session: 's', model: 'm', tokens })
   t.is(first.promptTokens, 640)
   t.is(first.init.body, undefined)
   const again = await f.scheduler.submit({ path: CHAT, body, tokens })
@@ -118,6 +118,10 @@ test('tokens and hashes stand in for text, with or without a body', async (t) =>
   const hashes = BigUint64Array.from([1n, 2n, 3n])
   const hashed = await f.scheduler.submit({ path: CHAT, hashes })
   t.is(hashed.promptTokens, 192)
+  const code = 'WARMPATH_INVALID_ARGUMENT'
+  await t.throwsAsync(f.scheduler.submit({ path: CHAT, tokens, hashes }), { code })
+  structuredClone(tokens, { transfer: [tokens.buffer] })
+  await t.throwsAsync(f.scheduler.submit({ path: CHAT, tokens }), { code })
 })
 
 test('a request without ids gets the session its prompt belongs to', async (t) => {

@@ -461,7 +461,7 @@ export class Scheduler {
       session: identity.session ?? '',
       parent: identity.parent ?? '',
       route: routeOf(request),
-      cacheSalt: facts?.cacheSalt ?? '',
+      cacheSalt: this.#saltOf(read),
       drift: request.drift ?? false,
       base: base === undefined ? undefined : topology.targetByName(base).index,
       targets: names.map((name) => topology.targetByName(name).index),
@@ -478,6 +478,13 @@ export class Scheduler {
               contents: facts.contents,
             },
     }
+  }
+
+  /** What sets the turn's blocks apart: where there is one target for all models, the model too. */
+  #saltOf({ model, facts }: ReadRequest): string {
+    const salt = facts?.cacheSalt ?? ''
+    if (model === undefined || !this.#config.takesAnyModel) return salt
+    return `${model}\0${salt}`
   }
 
   #setHealth(id: string, health: keyof typeof Health): void {

@@ -57,11 +57,17 @@ export function hasRules(rules: CacheRules): boolean {
   return Object.keys(rules).length > 0
 }
 
+interface Member {
+  readonly name: string
+  readonly provider?: string
+  readonly cache: TargetCache
+}
+
 /** The rules of one group, whose targets are `members`. */
 export function groupCache(
   common: CacheRules,
-  members: readonly { readonly name: string; readonly cache: TargetCache }[],
-): CacheRules {
+  members: readonly Member[],
+): CacheRules & { readonly dropsUnseen?: boolean } {
   const [first, ...others] = members.filter(({ cache }) => cache.written !== undefined)
   const written = first?.cache.written ?? {}
   for (const { name, cache } of others) {
@@ -77,7 +83,13 @@ export function groupCache(
     ...ofFamily(common, match),
     ...written,
     ...(match === 'breakpoint' && { match }),
+    // Behind a provider's address stand many machines: what one of them misses tells nothing of others.
+    ...(match === 'block' && isHosted(members) && { dropsUnseen: true }),
   }
+}
+
+function isHosted(members: readonly Member[]): boolean {
+  return members.some(({ provider }) => provider !== undefined)
 }
 
 /** Refuses rules that mean nothing where caches match so. */

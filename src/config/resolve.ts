@@ -30,6 +30,8 @@ export interface ResolvedConfig {
   readonly workers: readonly (WorkerEntry & { readonly group: number })[]
   readonly targets: readonly TargetEntry[]
   readonly aliases: ReadonlyMap<string, readonly string[]>
+  /** Whether each model asked for is one of its own: there is one target for all. */
+  readonly takesAnyModel: boolean
   readonly settings: Settings
   readonly continuity: ContinuitySettings
   readonly forwardHeaders: readonly string[]
@@ -86,6 +88,7 @@ export function resolve(
     }),
     aliases: named,
     settings: settled,
+    takesAnyModel: given.targets === undefined && ![...workers.values()].some((w) => w.kvEvents),
     continuity: continuity(given.continuity, named, drafts),
     forwardHeaders: forwardHeaders(given.forward),
     trace: traceSettings(given.trace, environment),

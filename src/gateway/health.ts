@@ -1,9 +1,9 @@
 /**
  * Question: may a worker that failed get turns again?
  *
- * Passive: a worker is looked at only after it failed a request. One that refused a connection is
- * marked down at once; one whose connection broke is asked once, since a single broken connection
- * says little. While a worker is down it is asked again every `intervalMs` until any answer below
+ * Passive: a worker is looked at only after it failed a request. One that refuses a connection is
+ * marked down at once, and what it had cached counts for nothing any more: its process is gone. One
+ * whose connection broke is asked once, since a single broken connection says little. While a worker is down it is asked again every `intervalMs` until any answer below
  * 500 comes, and then marked up.
  *
  * At most one probe a worker is under way, each bounded by `timeoutMs`; timers are unref'd. It
@@ -41,7 +41,10 @@ class HealthWatch {
     if (this.#closing.signal.aborted || (kind !== 'refused' && kind !== 'lost')) return
     const known = this.#watches.get(worker)
     const watch = known ?? { worker, url, down: false }
-    if (kind === 'refused') this.#mark(watch, 'down')
+    if (kind === 'refused') {
+      this.#forget(worker)
+      this.#mark(watch, 'down')
+    }
     if (known) return
     this.#watches.set(worker, watch)
     if (watch.down) this.#again(watch)
@@ -68,19 +71,28 @@ class HealthWatch {
     }
   }
 
+  /** The worker begins with an empty cache when it comes back. */
+  #forget(worker: string): void {
+    try {
+      this.#scheduler.resetCache(worker)
+    } catch (error) {
+      if (!WarmpathError.is(error)) throw error
+    }
+  }
+
   #again(watch: Watch): void {
     watch.timer = setTimeout(() => void this.#probe(watch), this.#options.intervalMs).unref()
   }
 
   async #probe(watch: Watch): Promise<void> {
-    const alive = await this.#answers(watch.url)
+    const alive = await this.#answers(watch)
     if (this.#closing.signal.aborted) return
     this.#mark(watch, alive ? 'up' : 'down')
     if (alive) this.#watches.delete(watch.worker)
     else if (this.#watches.has(watch.worker)) this.#again(watch)
   }
 
-  async #answers(url: string): Promise<boolean> {
+  async #answers({ worker, url }: Watch): Promise<boolean> {
     const limit = AbortSignal.timeout(this.#options.timeoutMs)
     const signal = AbortSignal.any([limit, this.#closing.signal])
     const request = { url: probeUrl(url, this.#options.path), method: 'GET', headers: {} }
@@ -89,8 +101,9 @@ class HealthWatch {
       answer.drop()
       return answer.status < 500
     } catch (error) {
-      if (error instanceof UpstreamFailure) return false
-      throw error
+      if (!(error instanceof UpstreamFailure)) throw error
+      if (error.kind === 'refused') this.#forget(worker)
+      return false
     }
   }
 }

@@ -26,8 +26,8 @@ const FIELDS: Readonly<Record<keyof TurnRequest, Allowed>> = {
   // What a body must be is a matter of the client: see INVALID_BODY.
   body: ANY,
   raw: [(value) => isString(value) || types.isUint8Array(value), 'a string or a Uint8Array'],
-  tokens: [types.isUint32Array, 'a Uint32Array'],
-  hashes: [types.isBigUint64Array, 'a BigUint64Array'],
+  tokens: [(value) => types.isUint32Array(value) && isThere(value), 'a Uint32Array'],
+  hashes: [(value) => types.isBigUint64Array(value) && isThere(value), 'a BigUint64Array'],
   signal: [isSignal, 'an AbortSignal'],
   onHold: [(value) => typeof value === 'function', 'a function'],
   model: STRING,
@@ -46,6 +46,9 @@ export function checkRequest(request: unknown): asserts request is TurnRequest {
     const value = request[name]
     const [fits, allowed] = FIELDS[name]
     if ((value !== undefined || name === 'path') && !fits(value)) refuseArgument(name, allowed)
+  }
+  if (request.tokens !== undefined && request.hashes !== undefined) {
+    refuseArgument('hashes', 'left out where tokens are given')
   }
 }
 
@@ -69,6 +72,16 @@ export function checkAnswer(
 
 function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null
+}
+
+/** Whether nobody has taken the memory of an array elsewhere. */
+function isThere({ buffer }: NodeJS.TypedArray): boolean {
+  try {
+    new Uint8Array(buffer)
+    return true
+  } catch {
+    return false
+  }
 }
 
 function isSignal(value: unknown): boolean {

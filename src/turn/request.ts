@@ -219,7 +219,8 @@ function identityOf(
 ): Identity {
   const found = identify(headers, body)
   const parent = request.parent === undefined ? undefined : id(request.parent, 'parent')
-  if (request.session === undefined) {
+  // An empty name is none, as an empty header is.
+  if (request.session === undefined || request.session === '') {
     return parent === undefined || parent === found.session ? found : { ...found, parent }
   }
   const session = id(request.session, 'session')

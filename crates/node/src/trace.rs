@@ -13,7 +13,8 @@ use crate::scheduler::reservation_id;
 
 /// Writes the block hashes of a turn in flight into `out`, as many as have room, and returns how
 /// many there are in it; 0 for a turn that has ended. `cuts`: bytes of text that make a block, then
-/// the byte length of each segment of the text. Without segments the turn's own blocks count. `key`:
+/// the byte length of each segment of the text. Without segments the turn's own blocks count. What
+/// sets equal blocks of two models or salts apart is not in them. `key`:
 /// 16 bytes that the hashes are keyed with, or nothing.
 #[napi]
 pub(crate) fn turn_hashes(
@@ -39,13 +40,13 @@ pub(crate) fn turn_hashes(
             let Some(chain) = state.core.chain(id) else {
                 return Ok(0);
             };
-            let hashes = chain.hashes();
             match cuts {
-                [] | [_] => Ok(fill(out, hashes.iter().copied().map(hide))),
+                [] | [_] => Ok(fill(out, chain.common_hashes().map(hide))),
                 [stride, segments @ ..] => {
                     let stride = NonZeroU32::new(*stride)
                         .ok_or_else(|| invalid("a block has at least one byte"))?;
-                    let even = even_blocks(hashes, text_ends(segments), stride);
+                    let hashes: Vec<u64> = chain.common_hashes().collect();
+                    let even = even_blocks(&hashes, text_ends(segments), stride);
                     Ok(fill(out, even.map(hide)))
                 }
             }

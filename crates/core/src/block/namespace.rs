@@ -33,6 +33,11 @@ impl Chain {
         self.namespace
     }
 
+    /// The hashes as they are in the common namespace.
+    pub fn common_hashes(&self) -> impl Iterator<Item = u64> {
+        self.hashes.iter().map(|hash| hash ^ self.namespace.0)
+    }
+
     /// Moves the chain to another namespace. O(blocks), nothing when it is there.
     pub fn enter(&mut self, namespace: Namespace) {
         let Namespace(mask) = self.namespace.and(namespace);
@@ -83,6 +88,7 @@ mod tests {
         let (mut moved, a, b) = (chain(), Namespace::of(&[b"a"]), Namespace::of(&[b"b"]));
         moved.enter(a);
         moved.enter(b.and(a));
+        assert!(moved.common_hashes().eq(chain().hashes().iter().copied()));
         moved.enter(Namespace::COMMON);
         assert_eq!(moved, chain());
         assert_eq!(Namespace::of(&[]), Namespace::COMMON);

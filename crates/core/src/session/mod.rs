@@ -349,8 +349,11 @@ impl SessionRegistry {
         name: SessionName,
         left: &mut Vec<ProgramId>,
     ) -> SessionId {
-        if self.len() >= self.max_sessions {
-            self.evict_oldest(left);
+        // Two, so that what a burst of sessions in flight has left behind goes in the end.
+        for _ in 0..2 {
+            if self.len() >= self.max_sessions {
+                self.evict_oldest(left);
+            }
         }
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot::default());

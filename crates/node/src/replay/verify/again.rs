@@ -136,7 +136,8 @@ impl<'a> Again<'a> {
                 pin: None,
                 tool_results: Ids::default(),
                 state: Ids::default(),
-                cache_salt: &[],
+                // Two models have a cache each.
+                cache_salt: recorded.model.as_bytes(),
                 prompt: Prompt::Hashes {
                     hashes: &recorded.hashes,
                     tokens: Some(recorded.tokens()),

@@ -18,6 +18,8 @@ pub(super) struct Recorded {
     pub(super) parent: Option<String>,
     pub(super) is_final: bool,
     pub(super) hashes: Vec<u64>,
+    /// What was sent upstream.
+    pub(super) model: String,
     pub(super) received: Micros,
     pub(super) first_token: Option<Micros>,
     pub(super) end: Micros,
@@ -72,6 +74,7 @@ impl Recorded {
                 .as_ref()
                 .map(|replay| replay.input_sequence_hashes.clone())
                 .unwrap_or_default(),
+            model: request.model.clone().unwrap_or_default(),
             is_completed: receipt["outcome"]["state"] == "completed",
             reported: reported(&receipt),
             phase: ours.phase.map(|phase| match phase {
