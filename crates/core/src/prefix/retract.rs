@@ -35,12 +35,17 @@ impl PrefixIndex {
         }
     }
 
-    /// The prompt `chain` that `entered` is about has been computed. O(runs on the way and their
-    /// predictions).
+    /// The prompt `chain` that `entered` is about has been computed. What a later decision has taken
+    /// with it when it failed is there again, unless others have the room now. O(runs on the way and
+    /// their predictions).
     pub fn confirm(&mut self, chain: &Chain, entered: &Entered) {
         let Some(slot) = self.slot_of(entered.place) else {
             return;
         };
+        if self.has_room_for_rest(slot, entered.place, chain) {
+            self.foresee(self.now, entered.place, chain, false);
+            return;
+        }
         let mut path = std::mem::take(&mut self.scratch.path);
         self.forest.walk(chain.hashes(), &mut path);
         for stretch in &path {
@@ -60,6 +65,18 @@ impl PrefixIndex {
             self.release(slot, run, span);
         }
         self.unwrite_marks(slot, chain, (entered.number, entered.readable));
+    }
+
+    /// Whether some of the prompt is not there any more and could be. Marks are no matter of room.
+    fn has_room_for_rest(&self, slot: u32, at: PlaceId, chain: &Chain) -> bool {
+        let reach = self.reach(at, chain, 0) as usize;
+        let place = self.place(slot);
+        if reach >= chain.len() || place.options.matching.rules().is_some() {
+            return false;
+        }
+        let rest = chain.tokens_of(chain.len()) - chain.tokens_of(reach);
+        let capacity = place.options.capacity_tokens;
+        capacity.is_none_or(|capacity| place.tokens + u64::from(rest) <= capacity)
     }
 
     /// The deepest blocks that nobody has computed and no later decision counts on.
