@@ -83,6 +83,8 @@ impl ErrorKind {
 pub(crate) struct Fault {
     pub(crate) kind: ErrorKind,
     pub(crate) detail: String,
+    /// Its line, where the parser alone knows it: counted in what it was given.
+    pub(crate) line: Option<u64>,
 }
 
 impl Fault {
@@ -90,6 +92,7 @@ impl Fault {
         Self {
             kind,
             detail: detail.into(),
+            line: None,
         }
     }
 
@@ -110,30 +113,6 @@ impl From<io::Error> for Fault {
             _ => ErrorKind::Io,
         };
         Self::new(kind, error.to_string())
-    }
-}
-
-/// The parser keeps its reasons private, so what is not a category is told by the fixed beginning
-/// of its message; a message that is not known here stays a syntax error.
-impl From<serde_json::Error> for Fault {
-    fn from(error: serde_json::Error) -> Self {
-        let text = error.to_string();
-        let kind = if error.is_io() {
-            return Self::from(io::Error::from(error));
-        } else if text.starts_with("recursion limit") {
-            ErrorKind::TooDeep
-        } else if text.starts_with("missing field") {
-            ErrorKind::MissingField
-        } else if text.starts_with("number out of range") || error.is_data() {
-            ErrorKind::InvalidValue
-        } else if error.is_eof() {
-            ErrorKind::Truncated
-        } else if text.contains("unicode") {
-            ErrorKind::Encoding
-        } else {
-            ErrorKind::Syntax
-        };
-        Self::new(kind, text)
     }
 }
 
@@ -159,6 +138,10 @@ pub struct TraceError {
 
 impl TraceError {
     pub(crate) fn new(fault: Fault, file: &Path, place: Place) -> Self {
+        let place = match (place, fault.line) {
+            (Place::File, Some(line)) => Place::Line(line),
+            (place, _) => place,
+        };
         Self {
             fault,
             file: file.to_owned(),
@@ -191,7 +174,10 @@ impl fmt::Display for TraceError {
         match self.place {
             Place::File => write!(f, "{file}: ")?,
             Place::Line(line) => write!(f, "{file}:{line}: ")?,
-            Place::Record(record) => write!(f, "{file}, record {record}: ")?,
+            Place::Record(record) => match self.fault.line {
+                Some(line) => write!(f, "{file}:{line}, record {record}: ")?,
+                None => write!(f, "{file}, record {record}: ")?,
+            },
         }
         f.write_str(&self.fault.detail)
     }

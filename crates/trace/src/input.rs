@@ -100,6 +100,28 @@ pub(crate) fn decompress(mut bytes: impl BufRead + 'static) -> Result<Bytes, Fau
     }
 }
 
+/// What some editors put before the first character of a text.
+pub(crate) const MARK: &[u8] = "\u{feff}".as_bytes();
+
+/// A text that begins with a mark is no JSON.
+pub(crate) fn marked() -> Fault {
+    let detail =
+        "a byte order mark stands before the first record: save the file as UTF-8 without one";
+    Fault {
+        line: Some(1),
+        ..Fault::new(ErrorKind::Encoding, detail)
+    }
+}
+
+/// Whether the bytes begin with a mark; it is passed over.
+pub(crate) fn pass_mark(bytes: &mut Bytes) -> Result<bool, Fault> {
+    let is_marked = bytes.fill_buf()?.starts_with(MARK);
+    if is_marked {
+        bytes.consume(MARK.len());
+    }
+    Ok(is_marked)
+}
+
 /// Lines of a file, without their ends; empty lines are passed over.
 pub(crate) struct Lines {
     bytes: Bytes,
@@ -146,6 +168,9 @@ impl Lines {
             if !self.line.iter().all(u8::is_ascii_whitespace) {
                 break;
             }
+        }
+        if self.number == 1 && self.line.starts_with(MARK) {
+            return Err(marked());
         }
         match std::str::from_utf8(&self.line) {
             Ok(line) => Ok(Some((self.number, line.trim()))),

@@ -27,6 +27,7 @@ mod select;
 mod skip;
 mod traced;
 mod turn;
+mod wording;
 mod workload;
 mod write;
 

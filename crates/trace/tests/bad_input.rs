@@ -335,3 +335,113 @@ fn lenient_goes_on_where_strict_ends() {
     assert_eq!(show(&loaded.workload).lines().count(), 2);
     assert_eq!(Options::default().leniency, Leniency::Strict);
 }
+
+/// A line of our own trace: milliseconds since the recording began, and since 1970.
+fn recorded(id: &str, at: f64, unix: i64) -> String {
+    format!(
+        r#"{{"timestamp":{at},"event":{{"schema":"dynamo.request.trace.v1","event_type":"request_end","event_time_unix_ms":{unix},"request":{{"request_id":"{id}","input_tokens":64,"output_tokens":1}},"warmpath":{{"timings":{{"received":{unix}.0,"held":0.0,"end":{unix}.0}}}}}}}}"#
+    )
+}
+
+#[test]
+fn our_own_records_are_in_order() {
+    let first = recorded("a", 50.0, 1_050);
+    let (same, later) = (recorded("b", 50.0, 1_050), recorded("b", 60.5, 1_060));
+    let loaded = read_bytes(
+        Path::new("x"),
+        [&*first, &same.replace("\"b\"", "\"c\""), &later]
+            .join("\n")
+            .as_bytes(),
+        &Options::default(),
+    );
+    assert_eq!(loaded.expect("in order").workload.turns().len(), 3);
+    let again = [&*first, &recorded("b", 3.0, 9_003)].join("\n");
+    let loaded = read_bytes(Path::new("x"), again.as_bytes(), &Options::default());
+    assert_eq!(loaded.expect("recorded anew").workload.turns().len(), 2);
+    for back in [
+        recorded("b", 40.0, 1_040),
+        recorded("b", 40.0, 1_050),
+        recorded("b", 60.0, 1_049),
+    ] {
+        let got = outcome(&[&first, &back, &recorded("c", 70.0, 1_070)]);
+        assert_eq!(got, (ErrorKind::OutOfOrder, Place::Line(2), 2), "{back}");
+    }
+}
+
+#[test]
+fn our_own_times_are_not_negative() {
+    let good = recorded("a", 50.0, 1_050);
+    for (from, to) in [
+        ("\"timestamp\":50", "\"timestamp\":-50"),
+        ("\"event_time_unix_ms\":1050", "\"event_time_unix_ms\":-1"),
+        ("\"received\":1050.0", "\"received\":-1050.0"),
+        ("\"held\":0.0", "\"held\":-0.5"),
+        ("\"end\":1050.0", "\"end\":-1.0"),
+        ("\"end\":1050.0", "\"first_token\":-1,\"end\":1050.0"),
+        ("\"end\":1050.0", "\"first_token\":1051,\"end\":1050.0"),
+        ("\"output_tokens\":1", "\"output_tokens\":1,\"ttft_ms\":-1"),
+        (
+            "\"output_tokens\":1",
+            "\"output_tokens\":1,\"request_received_ms\":-7",
+        ),
+    ] {
+        let bad = good.replace(from, to).replace("\"a\"", "\"b\"");
+        assert_ne!(bad, good);
+        let got = outcome(&[&good, &bad]);
+        assert_eq!(got, (ErrorKind::NegativeTime, Place::Line(2), 1), "{to}");
+    }
+}
+
+#[test]
+fn a_mark_before_the_first_record() {
+    let marked = format!("\u{feff}{ROW}\n{ROW}");
+    assert_eq!(
+        outcome(&[&marked]),
+        (ErrorKind::Encoding, Place::Line(1), 1)
+    );
+    let whole = "\u{feff}{\"id\":\"w\",\"block_size\":4,\"requests\":[]}";
+    let error = strict(whole).to_string();
+    assert!(
+        error.starts_with("bad.jsonl:1: a byte order mark"),
+        "{error}"
+    );
+}
+
+#[test]
+fn faults_are_told_in_our_words() {
+    let good = recorded("a", 50.0, 1_050);
+    for (bad, said) in [
+        (
+            good.replace("\"timestamp\":50,", ""),
+            "bad.jsonl:1: timestamp is missing",
+        ),
+        (
+            good.replace("\"request_id\":\"a\",", ""),
+            "bad.jsonl:1: request_id is missing",
+        ),
+        (
+            r#"{"timestamp":0,"event":{"schema":"dynamo.request.trace.v2","data":[]}}"#.to_owned(),
+            "bad.jsonl:1: schema \"dynamo.request.trace.v2\" is not known here: dynamo.request.trace.v1 is",
+        ),
+        (
+            "hello".to_owned(),
+            "bad.jsonl:1: this is not JSON, at column 1",
+        ),
+        (
+            format!("\n\n{ROW}x"),
+            "bad.jsonl:3: something follows the record, at column",
+        ),
+        (
+            good.replace("\"timestamp\":50", "\"timestamp\":\"then\""),
+            "bad.jsonl:1: a text stands where a number belongs, at column",
+        ),
+        (
+            "{\"id\":\"w\",\n\"block_size\":4,\n\"requests\":[{]}".to_owned(),
+            "bad.jsonl:3, record 1: this is not JSON, at column",
+        ),
+    ] {
+        let error = strict(&bad).to_string();
+        assert!(error.starts_with(said), "{error}");
+        assert!(!error.contains(" at line "), "{error}");
+    }
+}

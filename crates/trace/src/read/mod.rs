@@ -226,7 +226,10 @@ impl Context<'_> {
     fn file(&mut self, named: Named, open: Open<'_>) -> Result<Option<Format>, TraceError> {
         let format = match self.options.format {
             Some(format) => Ok(format),
-            None => open().and_then(detect),
+            None => open().and_then(|mut bytes| {
+                input::pass_mark(&mut bytes)?;
+                detect(bytes)
+            }),
         };
         let format = match format {
             Ok(format) => format,

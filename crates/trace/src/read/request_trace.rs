@@ -25,8 +25,15 @@ const BLOCK_TOKENS: u32 = 64;
 pub(super) fn read(context: &mut Context<'_>, bytes: Bytes) -> Result<(), TraceError> {
     // Requests without blocks take the size of those that have some.
     let mut block_tokens = None;
+    let mut before = None;
     context.lines(bytes, &mut |context, number, line| {
-        let mut event = Record::parse(line)?.event;
+        let record = Record::parse(line)?;
+        let written = Written::of(&record);
+        if let Some(before) = before {
+            written.check_behind(before)?;
+        }
+        before = Some(written);
+        let mut event = record.event;
         if event.event_type != "request_end" {
             return Ok(());
         }
@@ -40,6 +47,42 @@ pub(super) fn read(context: &mut Context<'_>, bytes: Bytes) -> Result<(), TraceE
         }
         (context.visit)(turn, Place::Line(number))
     })
+}
+
+/// When a line was written.
+#[derive(Clone, Copy)]
+struct Written {
+    /// Milliseconds since the recording began.
+    at: f64,
+    /// Milliseconds since 1970.
+    unix: u64,
+    is_ours: bool,
+}
+
+impl Written {
+    fn of(record: &Record) -> Self {
+        Self {
+            at: record.timestamp,
+            unix: record.event.event_time_unix_ms,
+            is_ours: record.event.warmpath.is_some(),
+        }
+    }
+
+    /// A recording that began after the line before it counts from 0 again. Events of others are timed
+    /// by those who send them, so their wall clock may go back a little.
+    fn check_behind(self, before: Self) -> Result<(), Fault> {
+        let is_new = self.unix as f64 - self.at + 1.0 >= before.unix as f64;
+        let (field, now, then) = if self.is_ours && self.unix < before.unix {
+            ("event_time_unix_ms", self.unix as f64, before.unix as f64)
+        } else if self.at < before.at && !is_new {
+            ("timestamp", self.at, before.at)
+        } else {
+            return Ok(());
+        };
+        let detail =
+            format!("{field} goes back, from {then} to {now}: records are in order of their ends");
+        Err(Fault::new(ErrorKind::OutOfOrder, detail))
+    }
 }
 
 fn turn(event: &Event, request: Request, default: NonZeroU32) -> Result<TracedTurn, Fault> {

@@ -13,7 +13,7 @@ use serde::de::{
 
 use super::Context;
 use crate::error::{Fault, Place, TraceError};
-use crate::input::Bytes;
+use crate::input::{self, Bytes};
 use crate::leaf::Any;
 
 /// What a format does with such a value.
@@ -42,9 +42,14 @@ pub(super) trait Whole {
 /// Reads a file.
 pub(super) fn read<W: Whole>(
     context: &mut Context<'_>,
-    bytes: Bytes,
+    mut bytes: Bytes,
     whole: &mut W,
 ) -> Result<(), TraceError> {
+    match input::pass_mark(&mut bytes) {
+        Ok(false) => {}
+        Ok(true) => return context.fault(Place::File, input::marked()),
+        Err(fault) => return context.fault(Place::File, fault),
+    }
     let ended = RefCell::new(None);
     let mut state = State {
         whole,

@@ -10,9 +10,11 @@
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::error::{ErrorKind, Fault, Place, TraceError};
 use crate::input::{self, Lines};
+use crate::leaf::{self, MILLIS, Num};
 
 mod request;
 
@@ -129,13 +131,87 @@ pub struct Timings {
 impl Record {
     /// A line of a trace.
     pub(crate) fn parse(line: &str) -> Result<Self, Fault> {
-        let record: Self = serde_json::from_str(line)?;
-        if record.event.schema != REQUEST_TRACE_SCHEMA {
-            let detail = format!("{:?} is no schema that is known", record.event.schema);
-            return Err(Fault::new(ErrorKind::UnknownVersion, detail));
-        }
+        let record: Self = serde_json::from_str(line).map_err(|error| explained(line, error))?;
+        check_schema(&record.event.schema)?;
+        record.check_times()?;
         Ok(record)
     }
+
+    /// Every time and duration, also those that no replay looks at.
+    fn check_times(&self) -> Result<(), Fault> {
+        let timing = self.event.request.as_ref().map(|request| &request.timing);
+        let timings = self.event.warmpath.as_ref().and_then(|ours| ours.timings);
+        let theirs = timing.map(|timing| {
+            [
+                ("prefill_wait_time_ms", timing.prefill_wait_time_ms),
+                ("prefill_time_ms", timing.prefill_time_ms),
+                ("ttft_ms", timing.ttft_ms),
+                ("total_time_ms", timing.total_time_ms),
+                ("avg_itl_ms", timing.avg_itl_ms),
+                (
+                    "kv_transfer_estimated_latency_ms",
+                    timing.kv_transfer_estimated_latency_ms,
+                ),
+            ]
+        });
+        let ours = timings.map(|timings| {
+            [
+                ("timings.received", Some(timings.received)),
+                ("timings.held", Some(timings.held)),
+                ("timings.first_token", timings.first_token),
+                ("timings.end", Some(timings.end)),
+            ]
+        });
+        let own = [("timestamp", Some(self.timestamp))];
+        let all = own
+            .into_iter()
+            .chain(theirs.into_iter().flatten())
+            .chain(ours.into_iter().flatten());
+        for (field, value) in all {
+            leaf::time(field, value.map(Num::Real), MILLIS)?;
+        }
+        match timings.and_then(|timings| Some((timings, timings.first_token?))) {
+            Some((timings, first)) if first < timings.received || timings.end < first => {
+                let detail = "its first token came before it was received, or after its end";
+                Err(Fault::new(ErrorKind::NegativeTime, detail))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn check_schema(schema: &str) -> Result<(), Fault> {
+    if schema == REQUEST_TRACE_SCHEMA {
+        return Ok(());
+    }
+    let detail = format!("schema {schema:?} is not known here: {REQUEST_TRACE_SCHEMA} is");
+    Err(Fault::new(ErrorKind::UnknownVersion, detail))
+}
+
+/// Why a line is no record. Another version may have other fields, so the version comes first; and a
+/// time below zero is one, although the parser wants numbers from 0.
+fn explained(line: &str, error: serde_json::Error) -> Fault {
+    let Ok(value) = serde_json::from_str::<Value>(line) else {
+        return error.into();
+    };
+    let event = &value["event"];
+    if let Some(Err(fault)) = event["schema"].as_str().map(check_schema) {
+        return fault;
+    }
+    let times = [
+        ("event_time_unix_ms", &event["event_time_unix_ms"]),
+        (
+            "request_received_ms",
+            &event["request"]["request_received_ms"],
+        ),
+    ];
+    for (field, value) in times {
+        if value.as_f64().is_some_and(|time| time < 0.0) {
+            let detail = format!("{field} is negative: {value}");
+            return Fault::new(ErrorKind::NegativeTime, detail);
+        }
+    }
+    error.into()
 }
 
 /// Shows each record of one of our own traces, of any event type, in order; decompresses it.
