@@ -100,8 +100,11 @@ interface Scenario {
     warmUpMs?: number
     measureMs?: number
   }
-  /** The policy hears what engines store and remove, late and with loss (0 to 1). */
-  events?: { lagMs: number; loss: number }
+  /**
+   * The policy hears what engines store and remove, late and with loss (0 to 1). What is lost an engine
+   * tells again when it is asked (`replay`, the default), or never. `dynamo-poly` only.
+   */
+  events?: { lagMs: number; loss: number; recovery?: 'replay' | 'never' }
   /** Workers die, on average so often, and come back. */
   outages?: { everyMs: number; downMs: number }
   /** Mean time until a client without a token gives up. */

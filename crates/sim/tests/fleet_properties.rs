@@ -1,165 +1,21 @@
 //! What holds for any workload, any router, any engine and any mishap.
-use std::collections::HashMap;
-
 use proptest::prelude::*;
 use warmpath_core::Micros;
 use warmpath_core::scheduler::AdmissionConfig;
 use warmpath_sim::fleet::{
-    EngineModel, Feed, FleetConfig, Load, Outages, PopulationConfig, Report, SessionShape,
-    generate, simulate,
+    EngineModel, Feed, FleetConfig, Load, Outages, PopulationConfig, Recovery, Report,
+    SessionShape, generate, simulate,
 };
-use warmpath_sim::router::{
-    Answer, CacheChange, CoreOptions, CoreRouter, Gauges, IndexCost, LeastLoaded, Offer, Presence,
-    RoundRobin, Router, Settled, Usage,
-};
+use warmpath_sim::router::{CoreOptions, CoreRouter, LeastLoaded, RoundRobin, Router};
 use warmpath_sim::{EngineConfig, Eviction, ExtentConfig, HostTier, Nanos, PrefillOrder};
 use warmpath_trace::Workload;
 
+#[allow(unreachable_pub, reason = "shared by several tests")]
+#[path = "support/audited.rs"]
+mod audited;
+use audited::Audited;
+
 const SECOND: Nanos = 1_000_000_000;
-
-/// Where a turn is, as the router has been told.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Stage {
-    Held,
-    Sent,
-    Answering,
-}
-
-/// Passes everything on and checks that each turn comes once, goes once and ends once.
-struct Audited<R> {
-    router: R,
-    open: HashMap<u64, Stage>,
-    now: Nanos,
-    cached: u64,
-}
-
-impl<R: Router> Audited<R> {
-    fn new(router: R) -> Self {
-        Self {
-            router,
-            open: HashMap::new(),
-            now: 0,
-            cached: 0,
-        }
-    }
-
-    fn at(&mut self, now: Nanos) {
-        assert!(self.now <= now, "time goes on");
-        self.now = now;
-    }
-
-    fn settle(&mut self, settled: &[Settled]) {
-        for one in settled {
-            assert_eq!(self.open.remove(&one.turn), Some(Stage::Held));
-            if one.worker.is_some() {
-                self.open.insert(one.turn, Stage::Sent);
-            }
-        }
-    }
-}
-
-impl<R: Router> Router for Audited<R> {
-    fn label(&self) -> String {
-        self.router.label()
-    }
-
-    fn submit(&mut self, now: Nanos, offer: &Offer<'_>, settled: &mut Vec<Settled>) -> Answer {
-        self.at(now);
-        assert!(
-            settled.is_empty(),
-            "what was settled before has been followed"
-        );
-        let answer = self.router.submit(now, offer, settled);
-        let stage = match answer {
-            Answer::Go(_) => Some(Stage::Sent),
-            Answer::Hold => Some(Stage::Held),
-            Answer::Refused => None,
-        };
-        if let Some(stage) = stage {
-            assert_eq!(self.open.insert(offer.turn, stage), None);
-        }
-        self.settle(settled);
-        answer
-    }
-
-    fn first_token(&mut self, now: Nanos, turn: u64, settled: &mut Vec<Settled>) {
-        self.at(now);
-        assert_eq!(self.open.insert(turn, Stage::Answering), Some(Stage::Sent));
-        let before = settled.len();
-        self.router.first_token(now, turn, settled);
-        self.settle(&settled[before..]);
-    }
-
-    fn complete(&mut self, now: Nanos, turn: u64, usage: &Usage, settled: &mut Vec<Settled>) {
-        self.at(now);
-        assert_eq!(self.open.remove(&turn), Some(Stage::Answering));
-        assert!(usage.cached_tokens < usage.prompt_tokens);
-        self.cached += u64::from(usage.cached_tokens);
-        let before = settled.len();
-        self.router.complete(now, turn, usage, settled);
-        self.settle(&settled[before..]);
-    }
-
-    fn cancel(&mut self, now: Nanos, turn: u64, settled: &mut Vec<Settled>) {
-        self.at(now);
-        assert!(self.open.remove(&turn).is_some());
-        let before = settled.len();
-        self.router.cancel(now, turn, settled);
-        self.settle(&settled[before..]);
-    }
-
-    fn reroute(&mut self, now: Nanos, turn: u64, settled: &mut Vec<Settled>) -> Option<u32> {
-        self.at(now);
-        assert_eq!(self.open.get(&turn), Some(&Stage::Sent));
-        let before = settled.len();
-        let moved = self.router.reroute(now, turn, settled);
-        if moved.is_none() {
-            self.open.remove(&turn);
-        }
-        self.settle(&settled[before..]);
-        moved
-    }
-
-    fn set_presence(
-        &mut self,
-        now: Nanos,
-        worker: u32,
-        presence: Presence,
-        settled: &mut Vec<Settled>,
-    ) {
-        self.at(now);
-        let before = settled.len();
-        self.router.set_presence(now, worker, presence, settled);
-        self.settle(&settled[before..]);
-    }
-
-    fn cache_changed(&mut self, now: Nanos, worker: u32, change: &CacheChange<'_>) {
-        self.at(now);
-        if let CacheChange::Stored { names, blocks, .. } = change {
-            assert!(!names.is_empty() && names.len() == blocks.len());
-        }
-        self.router.cache_changed(now, worker, change);
-    }
-
-    fn next_wake(&self) -> Option<Nanos> {
-        self.router.next_wake()
-    }
-
-    fn advance(&mut self, now: Nanos, settled: &mut Vec<Settled>) {
-        self.at(now);
-        let before = settled.len();
-        self.router.advance(now, settled);
-        self.settle(&settled[before..]);
-    }
-
-    fn gauges(&self) -> Gauges {
-        self.router.gauges()
-    }
-
-    fn index_cost(&self) -> Option<IndexCost> {
-        self.router.index_cost()
-    }
-}
 
 fn core(config: &FleetConfig, admission: AdmissionConfig) -> CoreRouter {
     let options = CoreOptions::of_fleet("core", config, admission);
@@ -171,6 +27,9 @@ fn watch<R: Router>(workload: &Workload, config: &FleetConfig, router: R) -> (Re
     let mut audited = Audited::new(router);
     let report = simulate(workload, config, &mut audited).expect("a fleet");
     assert!(audited.open.len() as u64 <= report.turns.unfinished);
+    if let Feed::Events { loss: 0.0, .. } = config.feed {
+        assert!((0..config.workers).all(|worker| audited.told(worker).is_some()));
+    }
     (report, audited)
 }
 
@@ -264,14 +123,20 @@ fn engines() -> impl Strategy<Value = EngineModel> {
     prop_oneof![blocks, extents]
 }
 
+fn events(lag: Nanos, loss: f64, recovery: Recovery) -> Feed {
+    Feed::Events {
+        lag,
+        loss,
+        recovery,
+    }
+}
+
 fn configs() -> impl Strategy<Value = FleetConfig> {
     let feed = prop_oneof![
         Just(Feed::None),
-        Just(Feed::Events { lag: 0, loss: 0.0 }),
-        Just(Feed::Events {
-            lag: SECOND / 100,
-            loss: 0.2
-        }),
+        Just(events(0, 0.0, Recovery::Never)),
+        Just(events(SECOND / 100, 0.2, Recovery::Replay)),
+        Just(events(SECOND / 100, 0.2, Recovery::Never)),
     ];
     let outages = (1..60u64, 1..5u64).prop_map(|(every, down)| Outages {
         every: every * SECOND,
@@ -410,7 +275,7 @@ fn settings_that_make_no_fleet_are_named() {
             .to_string()
     };
     assert!(refused(&|c| c.workers = 0).contains("workers"));
-    assert!(refused(&|c| c.feed = Feed::Events { lag: 0, loss: 2.0 }).contains("loss"));
+    assert!(refused(&|c| c.feed = events(0, 2.0, Recovery::Never)).contains("loss"));
     let odd = EngineConfig {
         block_size: 48,
         ..EngineConfig::default()

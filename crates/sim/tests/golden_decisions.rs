@@ -12,6 +12,7 @@
 use std::collections::HashMap;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use serde::Deserialize;
 use warmpath_core::block::{Chain, Seed, hash_content};
@@ -19,8 +20,10 @@ use warmpath_core::load::{LoadLedger, Shared};
 use warmpath_core::prefix::{Overlap, PlaceOptions, PrefixIndex, StoredBlock, StoredBlocks, Tier};
 use warmpath_core::score::kv::{KvConfig, KvCost, KvLoad, KvRow, KvTurn, Prefill, Role};
 use warmpath_core::{PlaceId, ReservationId, WorkerId};
-use warmpath_sim::fleet::{EngineModel, Feed, FleetConfig, simulate};
-use warmpath_sim::router::{Answer, CacheChange, Offer, Presence, Router, Settled, Usage};
+use warmpath_sim::fleet::{EngineModel, Feed, FleetConfig, Recovery, simulate};
+use warmpath_sim::router::{
+    Answer, CacheChange, CacheMessage, Offer, Presence, Router, Settled, Usage,
+};
 use warmpath_sim::{EngineConfig, Nanos};
 use warmpath_trace::{NewStart, NewTurn, Options, Start, Workload, WorkloadBuilder, read};
 
@@ -179,9 +182,17 @@ impl Router for Follower {
 
     fn set_presence(&mut self, _: Nanos, _: u32, _: Presence, _: &mut Vec<Settled>) {}
 
-    fn cache_changed(&mut self, _: Nanos, worker: u32, change: &CacheChange<'_>) {
-        let place = self.places[worker as usize];
-        match *change {
+    fn hear(&mut self, _: Nanos, worker: u32, message: &Rc<CacheMessage>) -> Option<u64> {
+        for change in &message.changes {
+            self.change(self.places[worker as usize], change);
+        }
+        None
+    }
+}
+
+impl Follower {
+    fn change(&mut self, place: PlaceId, change: &CacheChange) {
+        match change {
             CacheChange::Stored {
                 parent,
                 names,
@@ -196,7 +207,7 @@ impl Router for Follower {
                 });
                 let blocks: Vec<StoredBlock> = stored.collect();
                 let event = StoredBlocks {
-                    parent,
+                    parent: *parent,
                     block_tokens: BLOCK.get(),
                     blocks: &blocks,
                 };
@@ -205,7 +216,6 @@ impl Router for Follower {
             CacheChange::Removed { names } => {
                 assert_eq!(self.prefix.remove(place, names), names.len());
             }
-            CacheChange::Cleared => self.prefix.clear(place),
         }
     }
 }
@@ -269,7 +279,11 @@ fn every_decision_and_timeline_is_reproduced(trace: &Workload) {
             num_gpu_blocks: BLOCKS,
             ..EngineConfig::default()
         }),
-        feed: Feed::Events { lag: 0, loss: 0.0 },
+        feed: Feed::Events {
+            lag: 0,
+            loss: 0.0,
+            recovery: Recovery::Never,
+        },
         ..FleetConfig::default()
     };
     let mut follower = Follower::new(decisions);

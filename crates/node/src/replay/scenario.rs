@@ -7,7 +7,9 @@ use std::num::NonZeroU32;
 use napi::bindgen_prelude::Result;
 use serde::Deserialize;
 
-use warmpath_sim::fleet::{EngineModel, Feed, FleetConfig, Load, Outages, PopulationConfig};
+use warmpath_sim::fleet::{
+    EngineModel, Feed, FleetConfig, Load, Outages, PopulationConfig, Recovery,
+};
 use warmpath_sim::router::{CoreOptions, CoreRouter, LeastLoaded, RoundRobin, Router};
 use warmpath_sim::{EngineConfig, Eviction, ExtentConfig, HostTier, Nanos, PrefillOrder};
 
@@ -87,6 +89,15 @@ struct People {
 struct Events {
     lag_ms: f64,
     loss: f64,
+    recovery: Option<Again>,
+}
+
+/// What becomes of events that are lost.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Again {
+    Replay,
+    Never,
 }
 
 #[derive(Deserialize)]
@@ -109,6 +120,10 @@ impl Scenario {
             Some(events) => Feed::Events {
                 lag: nanos(events.lag_ms)?,
                 loss: events.loss,
+                recovery: match events.recovery {
+                    Some(Again::Never) => Recovery::Never,
+                    Some(Again::Replay) | None => Recovery::default(),
+                },
             },
         };
         Ok(FleetConfig {

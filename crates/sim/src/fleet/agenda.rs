@@ -6,14 +6,16 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
 use super::content::TurnKey;
-use super::tidings::News;
+use super::tidings::{Life, Parcel};
 use crate::event::Nanos;
 
 /// What is to happen. In the order in which it does at one time.
 #[derive(Clone, Debug)]
 pub(crate) enum Item {
     /// The router hears of a cache.
-    Deliver { worker: u32, news: Vec<News> },
+    Deliver(Parcel),
+    /// An engine is asked to tell again what it has told from a number on.
+    TellAgain { worker: u32, life: Life, from: u64 },
     /// A worker dies.
     Die(u32),
     /// A worker comes back.
@@ -33,12 +35,13 @@ impl Item {
 
     fn rank(&self) -> u8 {
         match self {
-            Self::Deliver { .. } => 0,
-            Self::Die(_) => 1,
-            Self::Return(_) => 2,
-            Self::LosePatience(_) => 3,
-            Self::AskAgain(_) => 4,
-            Self::Arrive(_) => 5,
+            Self::Deliver(_) => 0,
+            Self::TellAgain { .. } => 1,
+            Self::Die(_) => 2,
+            Self::Return(_) => 3,
+            Self::LosePatience(_) => 4,
+            Self::AskAgain(_) => 5,
+            Self::Arrive(_) => 6,
         }
     }
 }

@@ -124,7 +124,20 @@ pub enum Feed {
         lag: Nanos,
         /// Share of messages that are lost, 0 to 1. A message is what one pass has changed.
         loss: f64,
+        /// What becomes of those.
+        recovery: Recovery,
     },
+}
+
+/// Whether engines tell again what was lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Recovery {
+    /// They keep their last 10,000 messages; asking takes the lag once, the answer once more. What is
+    /// asked for arrives.
+    #[default]
+    Replay,
+    /// They do not.
+    Never,
 }
 
 /// Engines die and come back with an empty cache. What they had in flight is lost: a turn without a

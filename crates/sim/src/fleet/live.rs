@@ -4,6 +4,7 @@ use warmpath_trace::{Next, Workload};
 use super::content::TurnKey;
 use super::meter::Times;
 use crate::event::EngineEvent;
+use crate::router::Promise;
 
 /// Where a turn is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +26,10 @@ pub(crate) struct Live {
     pub(crate) times: Times,
     /// Tokens that its first admission found; `None` before.
     pub(crate) cached: Option<u32>,
+    /// What the router has said of the cache that it was sent to.
+    pub(crate) promise: Option<Promise>,
+    /// Whether something had changed there by then that the router could not know.
+    pub(crate) is_behind: bool,
     /// The turn of its session before it.
     pub(crate) before: Option<u32>,
     /// What its session does after it.

@@ -7,7 +7,7 @@ use super::agenda::Item;
 use super::live::{Live, Whereabouts};
 use super::run::Fleet;
 use crate::event::Nanos;
-use crate::router::{CacheChange, Presence};
+use crate::router::Presence;
 
 /// A client whose turn was lost asks again after this.
 const ASK_AGAIN: Nanos = 1_000_000_000;
@@ -38,6 +38,7 @@ impl Fleet<'_> {
 
     pub(super) fn die(&mut self, worker: u32) {
         self.engines.die(worker, self.now, &mut self.content);
+        self.tidings.died(worker);
         self.faults.died(self.now, worker, &mut self.agenda);
         self.router
             .set_presence(self.now, worker, Presence::Down, &mut self.settled);
@@ -91,10 +92,6 @@ impl Fleet<'_> {
     pub(super) fn come_back(&mut self, worker: u32) {
         self.engines.come_back(worker, self.now, &mut self.content);
         self.faults.came_back(self.now, worker, &mut self.agenda);
-        if self.tidings.is_on() {
-            self.router
-                .cache_changed(self.now, worker, &CacheChange::Cleared);
-        }
         self.router
             .set_presence(self.now, worker, Presence::Up, &mut self.settled);
         self.follow();

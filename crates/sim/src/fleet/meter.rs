@@ -4,11 +4,11 @@
 //! tokens only while measuring. Histograms instead of lists, so memory does not grow with turns.
 use super::engines::{Engines, Offered};
 use super::ledger::SessionLedger;
-use super::report::{Latency, Regret, Report, Sample, Spread, TurnCounts, Work};
+use super::report::{Latency, Promises, Regret, Report, Sample, Spread, TurnCounts, Work};
 use super::series::Series;
 use crate::event::Nanos;
 use crate::histogram::Histogram;
-use crate::router::Router;
+use crate::router::{Promise, Router};
 
 #[derive(Debug)]
 pub(crate) struct Meter {
@@ -26,6 +26,7 @@ pub(crate) struct Meter {
     cached_tokens: u64,
     answered: u64,
     regret: Regret,
+    promises: Option<Promises>,
 }
 
 /// Milestones of one turn.
@@ -54,6 +55,7 @@ impl Meter {
             cached_tokens: 0,
             answered: 0,
             regret: Regret::default(),
+            promises: None,
         }
     }
 
@@ -79,6 +81,23 @@ impl Meter {
             self.prompt_tokens += u64::from(prompt);
             self.cached_tokens += u64::from(cached.min(prompt));
         }
+    }
+
+    /// What became of a promise: the turn was admitted and found this.
+    pub(crate) fn kept(&mut self, now: Nanos, promise: Promise, is_behind: bool, cached: u32) {
+        if now < self.from {
+            return;
+        }
+        let Promise { tokens, is_exact } = promise;
+        let promises = self.promises.get_or_insert_default();
+        let over = tokens.saturating_sub(cached);
+        promises.turns += 1;
+        promises.promised_tokens += u64::from(tokens);
+        promises.missing_tokens += u64::from(over);
+        promises.unforeseen_tokens += u64::from(cached.saturating_sub(tokens));
+        promises.broken += u64::from(over > 0);
+        promises.broken_behind += u64::from(over > 0 && is_behind);
+        promises.broken_exact += u64::from(over > 0 && is_exact && !is_behind);
     }
 
     pub(crate) fn first_token(&mut self, now: Nanos, times: &Times) {
@@ -176,6 +195,8 @@ impl Meter {
             },
             sessions: self.sessions.judge(end),
             regret: self.regret,
+            promises: self.promises,
+            events: None,
             series: self.series.into_samples(),
             index: router.index_cost(),
         }

@@ -37,11 +37,13 @@ mod source;
 mod tidings;
 
 pub use bounds::{Bounds, bounds};
-pub use config::{EngineModel, Feed, FleetConfig, Load, Outages, PopulationConfig};
+pub use config::{EngineModel, Feed, FleetConfig, Load, Outages, PopulationConfig, Recovery};
 pub(crate) use content::Content;
 pub use error::FleetError;
 pub use generate::{SessionShape, generate};
-pub use report::{Latency, Regret, Report, Sample, Sessions, Spread, TurnCounts, Work};
+pub use report::{
+    Events, Latency, Promises, Regret, Report, Sample, Sessions, Spread, TurnCounts, Work,
+};
 
 use std::num::NonZeroU32;
 use std::ops::ControlFlow;

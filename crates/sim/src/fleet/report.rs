@@ -28,6 +28,10 @@ pub struct Report {
     pub sessions: Sessions,
     /// What better places would have saved.
     pub regret: Regret,
+    /// What the router believed of caches, beside what was there; absent where it believes nothing.
+    pub promises: Option<Promises>,
+    /// What engines told of their caches, where they do.
+    pub events: Option<Events>,
     /// The fleet over time.
     pub series: Vec<Sample>,
     /// What the router's knowledge cost, if it has any.
@@ -149,6 +153,39 @@ pub struct Regret {
     pub offered_tokens: u64,
     /// Prompt tokens that the chosen one had.
     pub taken_tokens: u64,
+}
+
+/// What a router believed to be in the cache that it sent a turn to, beside what the engine found there
+/// when it admitted the turn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Promises {
+    /// Turns that were admitted.
+    pub turns: u64,
+    /// Prompt tokens that the router believed to be there.
+    pub promised_tokens: u64,
+    /// Of these, not there.
+    pub missing_tokens: u64,
+    /// Prompt tokens that were there, not believed to be.
+    pub unforeseen_tokens: u64,
+    /// Turns with tokens missing.
+    pub broken: u64,
+    /// Of these, where the engine had told something by the time of the decision that the router neither
+    /// had nor knew to be missing.
+    pub broken_behind: u64,
+    /// Of the others, on the engine's own word: it gave the blocks up in the pass under way, or before
+    /// it admitted the turn.
+    pub broken_exact: u64,
+}
+
+/// What engines told of their caches, over the whole run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Events {
+    /// Messages; one is what a pass has changed.
+    pub messages: u64,
+    /// Of these, lost on their way.
+    pub lost: u64,
+    /// Times that the router had an engine tell again.
+    pub replays: u64,
 }
 
 /// The fleet at a moment.

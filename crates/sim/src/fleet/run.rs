@@ -19,10 +19,10 @@ use super::machine::{Job, alone_ns};
 use super::meter::{Meter, Times};
 use super::report::Report;
 use super::source::{Pace, Population, Replay, Source};
-use super::tidings::{News, Tidings};
+use super::tidings::{Parcel, Tidings};
 use super::{Progress, Watch};
 use crate::event::{End, EngineEvent, EventKind, Nanos};
-use crate::router::{Answer, Offer, Router, Settled, Usage};
+use crate::router::{Answer, CacheChange, Offer, Router, Settled, Usage};
 use crate::streak::BlockNews;
 
 /// A run in which so long nothing but outages happened has come to its end.
@@ -78,7 +78,7 @@ impl<'a> Fleet<'a> {
         Ok(Self {
             engines: Engines::new(&config.engine, config.workers, news)?,
             faults: Faults::new(config, &mut agenda),
-            tidings: Tidings::new(config.feed, config.seed),
+            tidings: Tidings::new(config.feed, config.workers, config.seed),
             meter: Meter::new(from),
             config,
             router,
@@ -142,6 +142,7 @@ impl<'a> Fleet<'a> {
         Ok(Some(Report {
             seed: self.config.seed,
             population,
+            events: self.tidings.counts(),
             ..report
         }))
     }
@@ -225,7 +226,11 @@ impl<'a> Fleet<'a> {
     fn happen(&mut self, item: Option<Item>) {
         match item {
             None => {}
-            Some(Item::Deliver { worker, news }) => self.tell(worker, &news),
+            Some(Item::Deliver(parcel)) => self.tell(&parcel),
+            Some(Item::TellAgain { worker, life, from }) => {
+                let answer = self.tidings.tell_again(self.now, (worker, life), from);
+                self.deliver(answer);
+            }
             Some(Item::Die(worker)) => self.die(worker),
             Some(Item::Return(worker)) => self.come_back(worker),
             Some(Item::LosePatience(id)) => self.give_up(id),
@@ -257,6 +262,8 @@ impl<'a> Fleet<'a> {
                 was_held: false,
             },
             cached: None,
+            promise: None,
+            is_behind: false,
             before,
             next,
         });
@@ -317,6 +324,8 @@ impl<'a> Fleet<'a> {
         };
         live.at = Whereabouts::Worker(worker);
         live.cached = None;
+        live.promise = self.router.promised(id);
+        live.is_behind = self.tidings.is_behind(worker);
         let live = *live;
         if !self.engines.is_up(worker) {
             self.router.cancel(self.now, id, &mut self.settled);
@@ -349,7 +358,7 @@ impl<'a> Fleet<'a> {
 
     /// What an engine reports. Gives the list back, empty.
     pub(super) fn hear(&mut self, worker: u32, mut events: Vec<EngineEvent>) {
-        let mut news = Vec::new();
+        let mut news: Vec<CacheChange> = Vec::new();
         for EngineEvent { at, kind } in events.drain(..) {
             if let EventKind::Stored { .. } | EventKind::Removed { .. } = kind {
                 news.extend(self.tidings.read(kind, &mut self.content));
@@ -376,6 +385,9 @@ impl<'a> Fleet<'a> {
             live.cached = Some(cached);
             let turn = &self.content.workload().turns()[live.key.turn as usize];
             self.meter.admitted(at, turn.input_tokens, cached);
+            if let Some(promise) = live.promise {
+                self.meter.kept(at, promise, live.is_behind, cached);
+            }
         }
     }
 
@@ -452,21 +464,37 @@ impl<'a> Fleet<'a> {
     }
 
     /// A message of one worker's cache leaves for the router.
-    fn send(&mut self, worker: u32, news: &mut Vec<News>) {
-        if news.is_empty() {
-            return;
+    fn send(&mut self, worker: u32, changes: &mut Vec<CacheChange>) {
+        if !changes.is_empty() {
+            let changes = std::mem::take(changes);
+            let parcel = self.tidings.publish(self.now, worker, changes);
+            self.deliver(parcel);
         }
-        let news = std::mem::take(news);
-        match self.tidings.arrival(self.now) {
-            Some(at) if at == self.now => self.tell(worker, &news),
-            Some(at) => self.agenda.add(at, Item::Deliver { worker, news }),
+    }
+
+    /// What arrives now is told at once.
+    fn deliver(&mut self, parcel: Option<(Nanos, Parcel)>) {
+        match parcel {
+            Some((at, parcel)) if at <= self.now => self.tell(&parcel),
+            Some((at, parcel)) => self.agenda.add(at, Item::Deliver(parcel)),
             None => {}
         }
     }
 
-    fn tell(&mut self, worker: u32, news: &[News]) {
-        for one in news {
-            self.router.cache_changed(self.now, worker, &one.change());
+    fn tell(&mut self, parcel: &Parcel) {
+        if !self.tidings.arrived(parcel) {
+            return;
+        }
+        let (now, worker) = (self.now, parcel.worker);
+        let asked = match (parcel.is_replay, &*parcel.messages) {
+            (false, [message]) => self.router.hear(now, worker, message),
+            _ => self.router.hear_again(now, worker, &parcel.messages),
+        };
+        let Some(from) = asked else {
+            return;
+        };
+        if let Some((at, life)) = self.tidings.asked(now, worker) {
+            self.agenda.add(at, Item::TellAgain { worker, life, from });
         }
     }
 }

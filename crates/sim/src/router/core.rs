@@ -4,21 +4,27 @@
 //! the prompt at submit, the usage at the end, the timer when the core has asked for it. Every call
 //! may settle holds. Nothing is decided here; what is converted is time (the core counts
 //! microseconds) and names (a turn's number against its reservation).
+use std::num::NonZeroU32;
+use std::rc::Rc;
+
 use hashbrown::HashMap;
 
 use warmpath_core::hint::Action;
-use warmpath_core::receipt::Reported;
+use warmpath_core::receipt::{Reported, Trust};
 use warmpath_core::scheduler::{
-    AdmissionConfig, Completion, Config, GroupOptions, Health, Ids, Outcome, Prompt, Scheduler,
-    Settled as CoreSettled, Turn, TurnKind, Verdict, WorkerOptions,
+    AdmissionConfig, Completion, Config, FeedOptions, GroupOptions, Health, Ids, Outcome,
+    Placement, Prompt, Scheduler, Settled as CoreSettled, Turn, TurnKind, Verdict, WorkerOptions,
 };
 use warmpath_core::session::Phase;
 use warmpath_core::{Micros, ReservationId, Result, TargetId, WorkerId};
 use warmpath_trace::Next;
 
-use super::{Answer, Gauges, IndexCost, Offer, Presence, Router, Settled, Usage};
+use super::ear::{Ear, Told};
+use super::{
+    Answer, CacheMessage, Gauges, IndexCost, Offer, Presence, Promise, Router, Settled, Usage,
+};
 use crate::event::Nanos;
-use crate::fleet::{FleetConfig, block_tokens};
+use crate::fleet::{Feed, FleetConfig, Recovery, block_tokens};
 
 /// Whether a client says that a turn is its session's last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,6 +51,9 @@ pub struct CoreOptions {
     pub group: GroupOptions,
     /// Whether clients say goodbye.
     pub farewell: Farewell,
+    /// Where engines tell of their caches: what is done about messages that are missing. Without it the
+    /// core believes its own decisions.
+    pub events: Option<Recovery>,
 }
 
 impl CoreOptions {
@@ -68,8 +77,20 @@ impl CoreOptions {
                 ..GroupOptions::default()
             },
             farewell: Farewell::Said,
+            events: match fleet.feed {
+                Feed::Events { recovery, .. } => Some(recovery),
+                Feed::None => None,
+            },
         }
     }
+}
+
+/// A turn in the core's hands.
+#[derive(Clone, Copy, Debug)]
+struct Taken {
+    id: ReservationId,
+    /// What the core has said of the cache that it was sent to.
+    promised: Option<Promise>,
 }
 
 /// The shipped core.
@@ -79,12 +100,15 @@ pub struct CoreRouter {
     core: Scheduler,
     target: TargetId,
     farewell: Farewell,
-    reservations: HashMap<u64, ReservationId>,
+    reservations: HashMap<u64, Taken>,
     turns: HashMap<ReservationId, u64>,
     settled: Vec<CoreSettled>,
     calls: u64,
     /// The turn that completed last, and until when the core wants its session's cache kept.
     kept: Option<(u64, Nanos)>,
+    /// Of each worker; empty where engines tell nothing.
+    ears: Vec<Ear>,
+    block_tokens: NonZeroU32,
 }
 
 impl CoreRouter {
@@ -95,16 +119,22 @@ impl CoreRouter {
     pub fn new(options: CoreOptions) -> Result<Self> {
         let mut core = Scheduler::new(options.config)?;
         let start = Micros(0);
+        let block_tokens = NonZeroU32::new(options.group.block_tokens).unwrap_or(NonZeroU32::MIN);
         let group = core.add_group(start, options.group)?;
         let target = core.add_target("model", group)?;
-        let mut settled = Vec::new();
+        let (mut settled, mut ears) = (Vec::new(), Vec::new());
         for worker in 0..options.workers {
             let worker = WorkerOptions {
                 name: format!("worker-{worker}"),
                 group,
                 capacity_tokens: options.capacity_tokens,
             };
-            core.add_worker(start, worker, &mut settled)?;
+            let worker = core.add_worker(start, worker, &mut settled)?;
+            if let Some(recovery) = options.events {
+                let ranks = NonZeroU32::MIN;
+                core.add_feed(start, worker, FeedOptions { ranks })?;
+                ears.push(Ear::new(worker, recovery));
+            }
         }
         Ok(Self {
             label: options.label,
@@ -116,6 +146,8 @@ impl CoreRouter {
             settled,
             calls: 0,
             kept: None,
+            ears,
+            block_tokens,
         })
     }
 
@@ -128,24 +160,46 @@ impl CoreRouter {
     /// The reservation of a turn that is held or under way.
     fn reservation(&mut self, turn: u64) -> Option<ReservationId> {
         self.calls += 1;
-        self.reservations.get(&turn).copied()
+        self.reservations.get(&turn).map(|taken| taken.id)
     }
 
     fn forget(&mut self, turn: u64) -> Option<ReservationId> {
         self.calls += 1;
-        let id = self.reservations.remove(&turn)?;
+        let id = self.reservations.remove(&turn)?.id;
         self.turns.remove(&id);
         Some(id)
     }
 
+    /// The turn goes to a worker.
+    fn sent(&mut self, turn: u64, placement: &Placement) -> u32 {
+        if let Some(taken) = self.reservations.get_mut(&turn) {
+            taken.promised = Some(Promise {
+                tokens: placement.predicted_cached_tokens,
+                is_exact: placement.trust == Trust::Exact,
+            });
+        }
+        placement.worker.0
+    }
+
+    /// The ear for a worker, and whom it tells.
+    fn ear(&mut self, now: Nanos, worker: u32) -> Option<(&mut Ear, Told<'_>)> {
+        let told = Told {
+            core: &mut self.core,
+            now: micros(now),
+            block_tokens: self.block_tokens,
+        };
+        Some((self.ears.get_mut(worker as usize)?, told))
+    }
+
     /// Passes on what the last call has settled.
     fn deliver(&mut self, out: &mut Vec<Settled>) {
-        for settled in self.settled.drain(..) {
+        let mut list = std::mem::take(&mut self.settled);
+        for settled in list.drain(..) {
             let Some(&turn) = self.turns.get(&settled.reservation) else {
                 continue;
             };
             let worker = match settled.outcome {
-                Outcome::Go(placement) => Some(placement.worker.0),
+                Outcome::Go(placement) => Some(self.sent(turn, &placement)),
                 Outcome::OwnerUnavailable
                 | Outcome::NoWorker
                 | Outcome::HoldLimit
@@ -157,6 +211,7 @@ impl CoreRouter {
             };
             out.push(Settled { turn, worker });
         }
+        self.settled = list;
     }
 }
 
@@ -191,9 +246,13 @@ impl Router for CoreRouter {
         let answer = match submitted {
             Ok(submitted) => {
                 self.turns.insert(submitted.reservation, offer.turn);
-                self.reservations.insert(offer.turn, submitted.reservation);
+                let taken = Taken {
+                    id: submitted.reservation,
+                    promised: None,
+                };
+                self.reservations.insert(offer.turn, taken);
                 match submitted.verdict {
-                    Verdict::Go(placement) => Answer::Go(placement.worker.0),
+                    Verdict::Go(placement) => Answer::Go(self.sent(offer.turn, &placement)),
                     Verdict::Hold => Answer::Hold,
                 }
             }
@@ -248,7 +307,7 @@ impl Router for CoreRouter {
         let moved = self.core.reroute(micros(now), id, &mut self.settled);
         self.deliver(settled);
         match moved {
-            Ok(placement) => Some(placement.worker.0),
+            Ok(placement) => Some(self.sent(turn, &placement)),
             Err(_) => {
                 self.cancel(now, turn, settled);
                 None
@@ -272,7 +331,33 @@ impl Router for CoreRouter {
             .core
             .set_health(micros(now), WorkerId(worker), health, &mut self.settled);
         debug_assert!(told.is_ok(), "the fleet has no other workers than the core");
+        if presence == Presence::Down
+            && let Some((ear, mut told)) = self.ear(now, worker)
+        {
+            ear.hang_up(&mut told);
+        }
         self.deliver(settled);
+    }
+
+    fn hear(&mut self, now: Nanos, worker: u32, message: &Rc<CacheMessage>) -> Option<u64> {
+        self.calls += 1;
+        let (ear, mut told) = self.ear(now, worker)?;
+        ear.hear(&mut told, message)
+    }
+
+    fn hear_again(
+        &mut self,
+        now: Nanos,
+        worker: u32,
+        messages: &[Rc<CacheMessage>],
+    ) -> Option<u64> {
+        self.calls += 1;
+        let (ear, mut told) = self.ear(now, worker)?;
+        ear.hear_again(&mut told, messages)
+    }
+
+    fn promised(&self, turn: u64) -> Option<Promise> {
+        self.reservations.get(&turn)?.promised
     }
 
     fn next_wake(&self) -> Option<Nanos> {

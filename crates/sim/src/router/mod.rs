@@ -6,9 +6,14 @@
 //! settle it once, in the list that later calls fill, and says when it wants to be woken.
 mod baseline;
 mod core;
+mod ear;
+mod message;
+
+use std::rc::Rc;
 
 pub use self::core::{CoreOptions, CoreRouter, Farewell};
 pub use baseline::{LeastLoaded, RoundRobin};
+pub use message::{CacheChange, CacheMessage};
 
 use crate::event::Nanos;
 
@@ -62,25 +67,13 @@ pub struct Usage {
     pub next: warmpath_trace::Next,
 }
 
-/// What changed in a worker's cache.
+/// What a router believes to be in a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CacheChange<'a> {
-    /// Blocks that can be found from now on, one behind the other.
-    Stored {
-        /// The engine's name of the block above the first; `None` at the root.
-        parent: Option<u64>,
-        /// The engine's name of each block: the chain hash of its content.
-        names: &'a [u64],
-        /// The content id of each block.
-        blocks: &'a [u64],
-    },
-    /// Blocks that are gone.
-    Removed {
-        /// The engine's names.
-        names: &'a [u64],
-    },
-    /// All of them are gone.
-    Cleared,
+pub struct Promise {
+    /// Tokens of the prompt, from its beginning.
+    pub tokens: u32,
+    /// Whether it rests on all that the worker has told, and on nothing else.
+    pub is_exact: bool,
 }
 
 /// Whether a worker answers.
@@ -142,8 +135,27 @@ pub trait Router {
         settled: &mut Vec<Settled>,
     );
 
-    /// A worker tells of its cache. Called only where the simulation has such a feed.
-    fn cache_changed(&mut self, _now: Nanos, _worker: u32, _change: &CacheChange<'_>) {}
+    /// A worker tells of its cache. Called only where the simulation has such a feed. Returns the number
+    /// from which on it shall tell again, to a router that misses something and can ask.
+    fn hear(&mut self, _now: Nanos, _worker: u32, _message: &Rc<CacheMessage>) -> Option<u64> {
+        None
+    }
+
+    /// What a router has asked for: all that the worker still has from that number on, in order. As
+    /// [`Router::hear`] otherwise.
+    fn hear_again(
+        &mut self,
+        _now: Nanos,
+        _worker: u32,
+        _messages: &[Rc<CacheMessage>],
+    ) -> Option<u64> {
+        None
+    }
+
+    /// What it believes to be in the cache of the worker that it has sent the turn to; `None` for a router that believes nothing. Asked once the turn goes.
+    fn promised(&self, _turn: u64) -> Option<Promise> {
+        None
+    }
 
     /// When [`Router::advance`] has something to do.
     fn next_wake(&self) -> Option<Nanos> {
