@@ -39,12 +39,16 @@ function trace(t: ExecutionContext, content: string | Uint8Array, name = 'bad.js
   return folder
 }
 
-function record(id: string, block: number): string {
+function record(
+  id: string,
+  block: number,
+  { timestamp, unix } = { timestamp: 0, unix: 9 },
+): string {
   const replay = { trace_block_size: block, input_length: 64, input_sequence_hashes: [1] }
   const request = { request_id: id, input_tokens: 64, output_tokens: 1, total_time_ms: 1, replay }
   const schema = 'dynamo.request.trace.v1'
-  const event = { schema, event_type: 'request_end', event_time_unix_ms: 9, request }
-  return JSON.stringify({ timestamp: 0, event })
+  const event = { schema, event_type: 'request_end', event_time_unix_ms: unix, request }
+  return JSON.stringify({ timestamp, event })
 }
 
 /** Kind as it is counted, lines, and the line at fault. */
@@ -54,6 +58,17 @@ const BAD: Record<string, { kind: string; lines: string[]; line: number }> = {
     lines: [ROW, ROW.replace(':1,', ':0.5,'), ROW],
     line: 2,
   },
+  'records of ours out of order': {
+    kind: 'out-of-order',
+    lines: [record('a', 64, { timestamp: 5, unix: 9 }), record('b', 64, { timestamp: 4, unix: 8 })],
+    line: 2,
+  },
+  'a negative time of ours': {
+    kind: 'negative-time',
+    lines: [record('a', 64), record('b', 64).replace('"total_time_ms":1', '"total_time_ms":-1')],
+    line: 2,
+  },
+  'a byte order mark': { kind: 'encoding', lines: [`\u{feff}${ROW}`, ROW], line: 1 },
   'an unknown version': {
     kind: 'unknown-version',
     lines: [record('a', 64), record('b', 64).replace('trace.v1', 'trace.v9')],
@@ -127,6 +142,15 @@ test('options that would do nothing are refused before anything is read', async 
   for (const [args, message] of [
     [['--speed', '2'], /--speed does nothing without --endpoint/],
     [['--prefill', 'fcfs'], /--prefill does nothing without --engine h100-class/],
+    [['--event-delay', '5'], /--event-delay does nothing without --events exact/],
+    [
+      ['--events', 'exact', '--event-recovery', 'never'],
+      /--event-recovery .* without --event-loss/,
+    ],
+    [
+      ['--events', 'exact', '--engine', 'h100-class'],
+      /--events does nothing with --engine h100-class/,
+    ],
     [['--warm-up', '1', '--as-recorded'], /--warm-up does nothing with --as-recorded/],
     [['--pressure', '1', '--endpoint', 'http://x'], /--pressure does nothing with --endpoint/],
     [['--verify', '--json', 'x'], /--json does nothing with --verify/],

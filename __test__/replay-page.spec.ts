@@ -91,3 +91,48 @@ test('the tables, the page and the rows have the same figures', async (t) => {
   t.true((bound?.value ?? 0) > 0.5 && (bound?.value ?? 1) < 1)
   t.is(new Set(rows(found).map(({ name }) => name)).size, rows(found).length)
 })
+
+test('several seeds give a median and a range, the same in table, page and rows', async (t) => {
+  const found = await comparison({ pressures: [1.5], workers: [2], seeds: 3 })
+  const row = rows(found).find(({ name }) => name === 'kv.w2.p1.5.hit_rate')
+  const rates = found.runs
+    .filter(({ label }) => label === 'kv')
+    .map(({ report }) => report.work.hit_rate ?? 0)
+    .sort((a, b) => a - b)
+  t.deepEqual([row?.least, row?.value, row?.most], rates)
+  const [least, median, most] = rates.map((rate) => `${(100 * rate).toFixed(1)} %`)
+  const shown = `${median} (${least}..${most})`
+  t.true(tables(found).includes(shown))
+  t.true(page(found, '').includes(shown))
+  const alone = await comparison({ pressures: [1.5], workers: [2], seeds: 1 })
+  t.false(tables(alone).includes('..'))
+  t.false(rows(alone).some((each) => 'least' in each))
+})
+
+test('events reach the policies that listen, late and with loss', async (t) => {
+  const told = (loss: number, recovery: 'replay' | 'never') =>
+    comparison({
+      policies: policies('round-robin,kv'),
+      pressures: [1],
+      workers: [2],
+      seeds: 1,
+      events: { lagMs: 100, loss, recovery },
+    })
+  const figures = async (found: Promise<Comparison>) => {
+    const all = rows(await found)
+    return (figure: string, of = 'kv') =>
+      all.find(({ name }) => name === `${of}.w2.p1.${figure}`)?.value
+  }
+  const [whole, again, never] = await Promise.all([
+    figures(told(0, 'replay')),
+    figures(told(0.2, 'replay')),
+    figures(told(0.2, 'never')),
+  ])
+  t.deepEqual([whole('events_lost'), whole('event_replays')], [0, 0])
+  t.true((again('events_lost') ?? 0) > 0 && (again('event_replays') ?? 0) > 0)
+  t.true((never('events_lost') ?? 0) > 0)
+  t.is(never('event_replays'), 0)
+  t.true((again('cached_unforeseen') ?? 0) > (whole('cached_unforeseen') ?? 1))
+  t.is(whole('events_lost', 'round-robin'), null, 'it does not listen')
+  t.regex(page(await told(0.2, 'never'), ''), /20\.0 % are lost, for good/)
+})

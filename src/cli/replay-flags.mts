@@ -28,6 +28,10 @@ interface ReplayFlags {
   host?: number
   prefill?: 'fcfs' | 'shortest'
   eviction?: 'lru' | 'lease-end'
+  events: 'predicted' | 'exact'
+  eventDelay: number
+  eventLoss: number
+  eventRecovery: 'replay' | 'never'
   warmUp: number
   measure: number
   patience?: number
@@ -49,7 +53,7 @@ const FORMATS: TraceFormat[] = ['request-trace', 'mooncake', 'weka', 'otel', 'cl
 const POLICIES = 'round-robin,least-loaded,kv,thunderagent'
 
 function addFlags(command: Command): Command {
-  addOutput(addEndpoint(addEngine(addComparison(command))))
+  addOutput(addEndpoint(addEvents(addEngine(addComparison(command)))))
   return command
 }
 
@@ -87,6 +91,16 @@ function addEngine(command: Command): Command {
     .addOption(eviction.choices(['lru', 'lease-end']))
 }
 
+function addEvents(command: Command): Command {
+  const events = new Option('--events <kind>', 'what policies believe of caches: see below')
+  const recovery = new Option('--event-recovery <kind>', 'whether engines tell again what was lost')
+  return command
+    .addOption(events.choices(['predicted', 'exact']).default('predicted'))
+    .option('--event-delay <ms>', 'time of an event on its way', number('any', 0, 1e6), 0)
+    .option('--event-loss <share>', 'events that are lost, 0 to 1', number('any', 0, 1), 0)
+    .addOption(recovery.choices(['replay', 'never']).default('replay'))
+}
+
 function addEndpoint(command: Command): Command {
   const loop = new Option('--loop <kind>', 'when turns come, over HTTP')
   return command
@@ -115,9 +129,11 @@ function addOutput(command: Command): Command {
 const OVER_HTTP = ['model', 'keyEnv', 'body', 'loop', 'speed', 'concurrency'] as const
 const OF_FLEETS = [
   ...(['compare', 'workers', 'pressure', 'asRecorded', 'seeds', 'warmUp', 'measure'] as const),
-  ...(['engine', 'cache', 'host', 'prefill', 'eviction'] as const),
+  ...(['engine', 'cache', 'host', 'prefill', 'eviction', 'events'] as const),
+  ...(['eventDelay', 'eventLoss', 'eventRecovery'] as const),
 ]
 const OF_EXTENTS = ['prefill', 'eviction'] as const
+const OF_EVENTS = ['eventDelay', 'eventLoss', 'eventRecovery'] as const
 const OF_PRESSURE = ['warmUp', 'measure'] as const
 /** What `--verify` does not look at. */
 const OF_RUNS = [
@@ -141,6 +157,9 @@ function refuseIdle(flags: ReplayFlags, given: (name: string) => boolean): void 
   if (flags.endpoint !== undefined) refuse(OF_FLEETS, 'with --endpoint')
   else refuse(OVER_HTTP, 'without --endpoint')
   if (flags.engine !== 'h100-class') refuse(OF_EXTENTS, 'without --engine h100-class')
+  else refuse(['events'], 'with --engine h100-class, which has no blocks to tell of')
+  if (flags.events !== 'exact') refuse(OF_EVENTS, 'without --events exact')
+  if (flags.eventLoss === 0) refuse(['eventRecovery'], 'without --event-loss')
   if (flags.asRecorded) refuse(OF_PRESSURE, 'with --as-recorded')
 }
 
@@ -167,6 +186,9 @@ function fleetOptions(flags: ReplayFlags): ReplayOptions {
     ...(prefill !== undefined && { prefill }),
     ...(eviction !== undefined && { eviction }),
     ...(patience !== undefined && { patienceMs: patience * 1000 }),
+    ...(flags.events === 'exact' && {
+      events: { lagMs: flags.eventDelay, loss: flags.eventLoss, recovery: flags.eventRecovery },
+    }),
   }
 }
 

@@ -41,6 +41,11 @@ With --pressure a constant number of sessions of the trace is kept alive, so tha
 the caches so many times. With --as-recorded every turn comes once, when the trace says. Without either
 traces of sessions are run at 0.5, 1, 1.5 and 2, and traces of single requests as recorded.
 
+With --events predicted kv, thunderagent and lease believe that a prompt is cached where they sent it;
+with --events exact the modelled engines tell what they store and remove, --event-delay later, and a
+share of --event-loss of these messages is lost: a gap voids what was known of the engine, until it has
+told again what was lost (--event-recovery replay) or for good (never).
+
 With --endpoint the turns go over HTTP to POST /v1/chat/completions, with text made up so that what
 shared a prefix shares it again. With --verify nothing is compared: recorded decisions are made again.
 

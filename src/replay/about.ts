@@ -31,6 +31,15 @@ const POPULATION = [
   'There are as many sessions as the pressure says, however many the trace has: copies of a session share what the trace’s own sessions share, and nothing else.',
 ]
 
+/** What policies believe of caches. */
+function eventsOf({ events }: ReplayOptions): string {
+  if (events === undefined) return 'none: policies believe their own decisions'
+  const { lagMs, loss, recovery } = events
+  const again = recovery === 'never' ? 'for good' : 'until the engine has told it again'
+  const lost = loss === 0 ? 'none is lost' : `${show(loss, 'share')} are lost, ${again}`
+  return `engines tell what they store and remove, ${lagMs} ms later; ${lost}`
+}
+
 /** A simulated fleet. */
 function aboutFleet(summary: WorkloadSummary, options: ReplayOptions): About {
   const { engine, seeds, warmUpMs, measureMs } = options
@@ -46,6 +55,7 @@ function aboutFleet(summary: WorkloadSummary, options: ReplayOptions): About {
         'engines',
         `${engine}, ${count(cacheTokens(options))} tokens of cache each; a model on a virtual clock`,
       ],
+      ['events', eventsOf(options)],
       ['load', isClosed ? closed : 'every turn once, when the trace says'],
       [
         'seeds',

@@ -16,6 +16,8 @@ type Unit =
   | 'x'
   | 'index'
   | 'turns'
+  | 'messages'
+  | 'times'
   | 'bytes'
 
 interface Figure {
@@ -26,6 +28,13 @@ interface Figure {
   unit: Unit
   better: 'higher' | 'lower'
   of(report: Report): number | undefined
+}
+
+/** What several runs say of one figure. */
+interface Value {
+  median: number
+  least: number
+  most: number
 }
 
 type Quantile = 'mean_ms' | 'p50_ms' | 'p95_ms' | 'p99_ms'
@@ -132,6 +141,40 @@ const FIGURES = {
   regret: lower('overlap_lost', 'cached tokens on offer, not taken', 'share', ({ regret }) =>
     ratio(regret.offered_tokens - regret.taken_tokens, regret.offered_tokens),
   ),
+  missing: lower(
+    'promised_missing',
+    'cached tokens promised, not there',
+    'share',
+    ({ promises: told }) =>
+      told === null ? undefined : ratio(told.missing_tokens, told.promised_tokens),
+  ),
+  unforeseen: lower(
+    'cached_unforeseen',
+    'cached tokens there, not promised',
+    'share',
+    ({ promises: told }) =>
+      told === null
+        ? undefined
+        : ratio(
+            told.unforeseen_tokens,
+            told.promised_tokens - told.missing_tokens + told.unforeseen_tokens,
+          ),
+  ),
+  broken: lower(
+    'promises_broken_exact',
+    "promises broken on an engine's word",
+    'turns',
+    ({ promises: told, events }) => (events === null ? undefined : told?.broken_exact),
+  ),
+  eventsLost: lower('events_lost', 'cache events lost', 'messages', ({ promises, events }) =>
+    promises === null ? undefined : events?.lost,
+  ),
+  eventReplays: lower(
+    'event_replays',
+    'cache events asked for again',
+    'times',
+    ({ promises, events }) => (promises === null ? undefined : events?.replays),
+  ),
   index: lower('index_bytes', "the router's index", 'bytes', ({ index }) => index?.bytes),
 } as const satisfies Record<string, Figure>
 
@@ -155,10 +198,19 @@ function show(value: number | undefined, unit: Unit): string {
     case 'index':
       return value.toFixed(3)
     case 'turns':
+    case 'messages':
+    case 'times':
       return value.toLocaleString('en-US', { maximumFractionDigits: 1 })
     default:
       return value.toFixed(value < 100 ? 1 : 0)
   }
+}
+
+/** A figure over several runs: the median, and from the least to the most where they differ. */
+function showRange(value: Value | undefined, unit: Unit): string {
+  const middle = show(value?.median, unit)
+  if (value === undefined || value.least === value.most) return middle
+  return `${middle} (${show(value.least, unit)}..${show(value.most, unit)})`
 }
 
 function scaled(value: number, suffix: string): string {
@@ -168,4 +220,4 @@ function scaled(value: number, suffix: string): string {
   return `${(value / size).toFixed(digits)} ${letter}${suffix}`.trim()
 }
 
-export { ALL, FIGURES, type Figure, failed, show, type Unit }
+export { ALL, FIGURES, type Figure, failed, show, showRange, type Unit, type Value }

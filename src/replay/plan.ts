@@ -31,7 +31,8 @@ interface ReplayOptions {
   measureMs: number
   patienceMs?: number
   outages?: { everyMs: number; downMs: number }
-  events?: { lagMs: number; loss: number }
+  /** What engines tell of their caches; without it the policy believes its own decisions. */
+  events?: NonNullable<Scenario['events']>
 }
 
 /** One fleet under one load: what policies and seeds are compared in. */

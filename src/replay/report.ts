@@ -79,6 +79,18 @@ interface Report {
     offered_tokens: number
     taken_tokens: number
   }
+  /** What the policy believed of caches, beside what was there; null where it believes nothing. */
+  promises: {
+    turns: number
+    promised_tokens: number
+    missing_tokens: number
+    unforeseen_tokens: number
+    broken: number
+    broken_behind: number
+    broken_exact: number
+  } | null
+  /** What engines told of their caches, where they do. */
+  events: { messages: number; lost: number; replays: number } | null
   series: readonly Sample[]
   index: { blocks: number; bytes: number; calls: number } | null
 }

@@ -1,6 +1,7 @@
 /**
  * The figures as rows of JSON, with names that stay the same between versions:
- * `POLICY.w4.p1.5.FIGURE`, and `recorded` in place of the pressure. Values are means over the seeds.
+ * `POLICY.w4.p1.5.FIGURE`, and `recorded` in place of the pressure. Values are medians over the seeds, with the
+ * least and the most where there are several.
  */
 import { ALL } from './figures.js'
 import type { Comparison } from './run.js'
@@ -11,6 +12,9 @@ interface Row {
   /** null when nothing was measured. */
   value: number | null
   unit: string
+  /** Over several seeds. */
+  least?: number
+  most?: number
   peer?: string
   ratio?: number
   goal?: string
@@ -19,11 +23,16 @@ interface Row {
 
 function rows({ runs, bounds }: Comparison): Row[] {
   const figures = groups(runs).flatMap((group) =>
-    ALL.map((figure) => ({
-      name: `${prefix(group)}.${figure.key}`,
-      value: value(group, figure)?.mean ?? null,
-      unit: figure.unit,
-    })),
+    ALL.map((figure) => {
+      const found = value(group, figure)
+      return {
+        name: `${prefix(group)}.${figure.key}`,
+        value: found?.median ?? null,
+        unit: figure.unit,
+        ...(found !== undefined &&
+          group.runs.length > 1 && { least: found.least, most: found.most }),
+      }
+    }),
   )
   const reuse = [...bounds].flatMap(([workers, found]) => [
     {

@@ -1,10 +1,11 @@
 /**
  * What do the seeds of one policy in one setting say together?
  *
- * The mean of a figure, and its least and largest value over the seeds. A seed without the figure is
+ * The median of a figure, and its least and largest value over the seeds. A seed without the figure is
  * left out; none at all is no figure.
  */
-import type { Figure } from './figures.js'
+import { quantile, sorted } from '../demo/statistics.js'
+import type { Figure, Value } from './figures.js'
 import type { Setting } from './plan.js'
 import type { Run } from './run.js'
 
@@ -12,12 +13,6 @@ import type { Run } from './run.js'
 interface Group extends Setting {
   label: string
   runs: readonly Run[]
-}
-
-interface Value {
-  mean: number
-  least: number
-  most: number
 }
 
 function groups(runs: readonly Run[]): Group[] {
@@ -34,12 +29,10 @@ function groups(runs: readonly Run[]): Group[] {
 
 function value({ runs }: Group, figure: Pick<Figure, 'of'>): Value | undefined {
   const values = runs.flatMap(({ report }) => figure.of(report) ?? [])
-  if (values.length === 0) return undefined
-  return {
-    mean: values.reduce((sum, each) => sum + each, 0) / values.length,
-    least: Math.min(...values),
-    most: Math.max(...values),
-  }
+  const ascending = sorted(values)
+  const [least, median, most] = [ascending[0], quantile(ascending, 0.5), ascending.at(-1)]
+  if (least === undefined || median === undefined || most === undefined) return undefined
+  return { median, least, most }
 }
 
 /** A fleet in words. */
@@ -68,17 +61,17 @@ function bySetting(of: readonly Group[]): ReadonlyMap<string, readonly Group[]> 
   return found
 }
 
-/** The label with the best mean; undefined when the best is shared, or alone. */
+/** The label with the best median; undefined when the best is shared, or alone. */
 function winner(of: readonly Group[], figure: Figure): string | undefined {
   const sign = figure.better === 'higher' ? 1 : -1
   const ranked = of
     .flatMap((group) => {
       const found = value(group, figure)
-      return found === undefined ? [] : [{ label: group.label, rank: sign * found.mean }]
+      return found === undefined ? [] : [{ label: group.label, rank: sign * found.median }]
     })
     .sort((a, b) => b.rank - a.rank)
   const [first, second] = ranked
   return second === undefined || first?.rank === second.rank ? undefined : first?.label
 }
 
-export { bySetting, caption, fleetName, type Group, groups, loadName, type Value, value, winner }
+export { bySetting, caption, fleetName, type Group, groups, loadName, value, winner }

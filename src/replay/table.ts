@@ -2,10 +2,10 @@
  * How do the figures look in a terminal?
  *
  * One table a setting, a line a figure, a column a policy; a star marks the best of a line, whoever
- * has it. Figures that no policy has are left out. No colours, so that it can be pasted.
+ * has it. Over several seeds it is the median, with the least and the most behind it. Figures that no policy has are left out. No colours, so that it can be pasted.
  */
 import { columns } from '../cli/table.js'
-import { ALL, type Figure, show } from './figures.js'
+import { ALL, type Figure, showRange } from './figures.js'
 import type { Comparison } from './run.js'
 import { bySetting, type Group, groups, value, winner } from './summary.js'
 
@@ -24,7 +24,7 @@ function table(name: string, of: readonly Group[]): string {
 function row(figure: Figure, of: readonly Group[]): string[] | undefined {
   const best = winner(of, figure)
   const cells = of.map((group) => {
-    const text = show(value(group, figure)?.mean, figure.unit)
+    const text = showRange(value(group, figure), figure.unit)
     return `${text}${group.label === best ? ' *' : '  '}`
   })
   return cells.every((cell) => cell.trim() === '-') ? undefined : [figure.label, ...cells]

@@ -48,6 +48,8 @@ function report(label: string, turns: WorkloadTurns, outcomes: readonly TurnOutc
     latency: latency(outcomes),
     sessions: sessions(turns, outcomes),
     regret: { placements: 0, not_best: 0, offered_tokens: 0, taken_tokens: 0 },
+    promises: null,
+    events: null,
     series: series(turns, outcomes),
     index: null,
   }

@@ -74,7 +74,10 @@ function axis({ unit }: Figure): { title: string; format: string; by: number } {
 }
 
 function scaled(by: number): Spec[] {
-  return ['mean', 'least', 'most'].map((name) => ({ calculate: `datum.${name} * ${by}`, as: name }))
+  return ['median', 'least', 'most'].map((name) => ({
+    calculate: `datum.${name} * ${by}`,
+    as: name,
+  }))
 }
 
 /** One figure: a panel a fleet. */
@@ -117,29 +120,29 @@ function lines(frame: Frame, value: Spec): Spec[] {
     axis: { values: frame.pressures, format: '~f' },
   }
   const encoding = { x, color: color(frame) }
-  const tooltip = [{ field: 'policy' }, { field: 'pressure' }, { field: 'mean', format: '.4~s' }]
+  const tooltip = [{ field: 'policy' }, { field: 'pressure' }, { field: 'median', format: '.4~s' }]
   return [
-    { mark: { type: 'line' }, encoding: { ...encoding, y: { field: 'mean', ...value } } },
+    { mark: { type: 'line' }, encoding: { ...encoding, y: { field: 'median', ...value } } },
     {
       mark: { type: 'rule', opacity: 0.6 },
       encoding: { ...encoding, y: { field: 'least', ...value }, y2: { field: 'most' } },
     },
     {
       mark: { type: 'point', filled: true, size: 36 },
-      encoding: { ...encoding, y: { field: 'mean', ...value }, tooltip },
+      encoding: { ...encoding, y: { field: 'median', ...value }, tooltip },
     },
   ]
 }
 
 function bars(frame: Frame, value: Spec): Spec[] {
   const y = { field: 'policy', type: 'nominal', title: null, sort: frame.policies }
-  const tooltip = [{ field: 'policy' }, { field: 'mean', format: '.4~s' }]
+  const tooltip = [{ field: 'policy' }, { field: 'median', format: '.4~s' }]
   return [
     {
       mark: { type: 'bar', height: { band: 0.6 } },
       encoding: {
         y,
-        x: { field: 'mean', ...value },
+        x: { field: 'median', ...value },
         color: { ...color(frame), legend: null },
         tooltip,
       },

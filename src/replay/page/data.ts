@@ -2,10 +2,10 @@
  * What do the charts draw?
  *
  * Four flat tables, so that every chart is a choice of columns. A point is a policy in a setting with
- * its mean and the range over the seeds; a missing figure is a missing row. Over time only the first
+ * its median and the range over the seeds; a missing figure is a missing row. Over time only the first
  * seed of the hardest setting is drawn: the others would hide it.
  */
-import { ALL } from '../figures.js'
+import { ALL, type Value } from '../figures.js'
 import type { Comparison, Run } from '../run.js'
 import { fleetName, type Group, groups, loadName, value } from '../summary.js'
 
@@ -16,7 +16,7 @@ interface Point {
   fleet: string
   /** Undefined as recorded. */
   pressure?: number
-  mean: number
+  median: number
   least: number
   most: number
 }
@@ -27,6 +27,7 @@ interface Quarter {
   fleet: string
   load: string
   quarter: string
+  /** The median over the seeds. */
   mean: number
 }
 
@@ -89,7 +90,7 @@ function quarters(group: Group): Quarter[] {
         fleet: fleetName(group.workers),
         load: loadName(pressure),
         quarter,
-        mean: round(found.mean),
+        mean: round(found.median),
       },
     ]
   })
@@ -140,8 +141,8 @@ function bounds(comparison: Comparison): Bound[] {
   })
 }
 
-function rounded({ mean, least, most }: { mean: number; least: number; most: number }) {
-  return { mean: round(mean), least: round(least), most: round(most) }
+function rounded({ median, least, most }: Value) {
+  return { median: round(median), least: round(least), most: round(most) }
 }
 
 /** Five digits: more than a chart shows. */

@@ -6,7 +6,7 @@
  * dark setting, also when that changes. What was run, with which seeds, and what it cannot say stand
  * on the page, so that it can be passed on by itself.
  */
-import { ALL, show } from '../figures.js'
+import { ALL, showRange } from '../figures.js'
 import type { Comparison } from '../run.js'
 import { bySetting, caption, fleetName, type Group, groups, value, winner } from '../summary.js'
 import { scripts } from './assets.js'
@@ -96,7 +96,7 @@ function figureTable(name: string, of: readonly Group[]): string {
     const best = winner(of, figure)
     const cells = values.map((found, index) => {
       const isBest = of[index]?.label === best ? ' class="best"' : ''
-      return `<td${isBest}>${escaped(show(found?.mean, figure.unit))}</td>`
+      return `<td${isBest}>${escaped(showRange(found, figure.unit))}</td>`
     })
     return [`<tr><th>${escaped(figure.label)}</th>${cells.join('')}</tr>`]
   })
