@@ -34,6 +34,7 @@ mod report;
 mod run;
 mod series;
 mod source;
+mod telling;
 mod tidings;
 
 pub use bounds::{Bounds, bounds};

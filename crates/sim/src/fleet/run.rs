@@ -19,7 +19,7 @@ use super::machine::{Job, alone_ns};
 use super::meter::{Meter, Times};
 use super::report::Report;
 use super::source::{Pace, Population, Replay, Source};
-use super::tidings::{Parcel, Tidings};
+use super::tidings::Tidings;
 use super::{Progress, Watch};
 use crate::event::{End, EngineEvent, EventKind, Nanos};
 use crate::router::{Answer, CacheChange, Offer, Router, Settled, Usage};
@@ -460,41 +460,6 @@ impl<'a> Fleet<'a> {
         if let Some(live) = self.live.remove(&id) {
             self.meter.counts.refused += 1;
             self.over(&live);
-        }
-    }
-
-    /// A message of one worker's cache leaves for the router.
-    fn send(&mut self, worker: u32, changes: &mut Vec<CacheChange>) {
-        if !changes.is_empty() {
-            let changes = std::mem::take(changes);
-            let parcel = self.tidings.publish(self.now, worker, changes);
-            self.deliver(parcel);
-        }
-    }
-
-    /// What arrives now is told at once.
-    fn deliver(&mut self, parcel: Option<(Nanos, Parcel)>) {
-        match parcel {
-            Some((at, parcel)) if at <= self.now => self.tell(&parcel),
-            Some((at, parcel)) => self.agenda.add(at, Item::Deliver(parcel)),
-            None => {}
-        }
-    }
-
-    fn tell(&mut self, parcel: &Parcel) {
-        if !self.tidings.arrived(parcel) {
-            return;
-        }
-        let (now, worker) = (self.now, parcel.worker);
-        let asked = match (parcel.is_replay, &*parcel.messages) {
-            (false, [message]) => self.router.hear(now, worker, message),
-            _ => self.router.hear_again(now, worker, &parcel.messages),
-        };
-        let Some(from) = asked else {
-            return;
-        };
-        if let Some((at, life)) = self.tidings.asked(now, worker) {
-            self.agenda.add(at, Item::TellAgain { worker, life, from });
         }
     }
 }

@@ -8,12 +8,14 @@ mod baseline;
 mod core;
 mod ear;
 mod message;
+mod options;
 
 use std::rc::Rc;
 
-pub use self::core::{CoreOptions, CoreRouter, Farewell};
+pub use self::core::CoreRouter;
 pub use baseline::{LeastLoaded, RoundRobin};
 pub use message::{CacheChange, CacheMessage};
+pub use options::{CoreOptions, Farewell};
 
 use crate::event::Nanos;
 
