@@ -100,6 +100,8 @@ test('prompts that came as text: each receipt follows from its own terms', async
     text((line) => changed(line, { candidates: [] })),
   )
   const { out } = await verify(path)
+  t.regex(out, /^checked of each receipt: its costs .* its worker is among its candidates/m)
+  t.regex(out, /^--cache: only decisions that are made again depend on it$/m)
   t.regex(out, /^0 receipts checked by themselves/)
   t.regex(out, new RegExp(`^${verified.decisions} receipts without candidates not checked$`, 'm'))
 })

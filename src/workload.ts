@@ -20,6 +20,11 @@ interface TraceSources {
   lenient?: boolean
   /** Tokens of a block where the format does not say. */
   blockTokens?: number
+  /**
+   * Turns of side chains that a recording does not mark stay in their session. Default: they become
+   * sessions of their own.
+   */
+  keepSideChains?: boolean
   /** Only a part: the first turns of each session, sessions whose contexts fit, the smallest ones. */
   select?: { firstTurns?: number; largestContext?: number; smallest?: number }
 }
@@ -89,6 +94,8 @@ interface Scenario {
   /** `h100-class` only. */
   prefill?: 'fcfs' | 'shortest'
   eviction?: 'lru' | 'lease-end'
+  /** Nothing starts before its time in the trace; without a population. */
+  keepTimes?: boolean
   /** A closed population of sessions; without it every turn comes once, when the trace says. */
   population?: {
     pressure: number

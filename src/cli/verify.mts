@@ -11,6 +11,8 @@ import type { ReplayFlags } from './replay-flags.mjs'
 import { visible } from './table.js'
 
 const GAP = '   |   '
+/** What a decision depends on; a receipt that is checked by itself does not. */
+const OF_DECISIONS = ['compare', 'cache', 'seed'] as const
 
 /** `given`: whether the caller named an option, or it stands for a default. */
 async function verify(
@@ -26,18 +28,24 @@ async function verify(
     ...(cache !== undefined && { capacityTokens: cache }),
     ...(given('seed') && { seed }),
   })
-  process.stdout.write(`${render(verified)}\n`)
+  process.stdout.write(`${render(verified, OF_DECISIONS.filter(given))}\n`)
   if (verified.difference !== null) process.exitCode = 1
 }
 
-function render(verified: Verified): string {
+/** `idle`: options that the caller named and that only decisions depend on. */
+function render(verified: Verified, idle: readonly string[]): string {
   const { decisions, of, difference } = verified
-  const notes = notesOn(verified)
+  const notes = notesOn(verified, idle)
   if (difference === null) return [headline(verified), ...notes].join('\n')
   const { request, session, what, recorded, now } = difference
   const where = `decision ${decisions} of ${of}, request ${visible(request)}, session ${visible(session ?? '-')}`
   return [`${where}: ${what} differs`, ...notes, '', sideBySide(recorded, now)].join('\n')
 }
+
+/** What is checked where no decision can be made again. */
+const TEXT = `prompts came as text, whose blocks are not in a trace: no decision was made again
+checked of each receipt: its costs follow from its own terms; its worker is among its candidates, and
+the cheapest of them where nothing held the turn and no temperature was set`
 
 /** What was checked, and no more than that. */
 function headline({ decisions, withoutCandidates, checked }: Verified): string {
@@ -45,13 +53,18 @@ function headline({ decisions, withoutCandidates, checked }: Verified): string {
   return `${decisions - withoutCandidates} receipts checked by themselves, each follows from its own terms`
 }
 
-function notesOn({ withoutReceipt, withoutCandidates, checked }: Verified): string[] {
+function notesOn(
+  { withoutReceipt, withoutCandidates, checked }: Verified,
+  idle: readonly string[],
+): string[] {
+  const isText = checked === 'receipts'
   const notes: [boolean, string][] = [
     [withoutReceipt > 0, `${withoutReceipt} records without a whole receipt passed over`],
     [withoutCandidates > 0, `${withoutCandidates} receipts without candidates not checked`],
+    [isText, TEXT],
     [
-      checked === 'receipts',
-      'prompts came as text, whose blocks are not in a trace: no decision was made again',
+      isText && idle.length > 0,
+      `${idle.map((name) => `--${name}`).join(', ')}: only decisions that are made again depend on it`,
     ],
   ]
   return notes.flatMap(([applies, note]) => (applies ? [note] : []))
