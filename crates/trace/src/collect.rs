@@ -30,7 +30,7 @@ pub(crate) struct Packed {
     pub(crate) output_tokens: u32,
     pub(crate) next: Next,
     pub(crate) timing: PackedTiming,
-    file: u32,
+    pub(crate) file: u32,
     place: Place,
 }
 

@@ -12,6 +12,11 @@
 //! 4. The parent's first turn after the last end of a child also waits for the child.
 //! 5. The delay is the time from the latest of the awaited ends to the start.
 //!
+//! Sessions that were recorded together on one clock, each file a play of its own, are kept together as
+//! published replays of such files keep them: the delay of 5. is that of each awaited end of the
+//! session's own, and of every other session of the file a turn waits for what had ended last there,
+//! without a delay.
+//!
 //! So what comes later in a replay is only what had to, and a slower answer pushes what depended on
 //! it. It is a sweep over the turns in the order of their starts; a turn costs the running siblings
 //! and the unfinished children of its session.

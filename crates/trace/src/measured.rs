@@ -3,6 +3,7 @@
 //! Turns are taken by start, then end, then the order of the files, so that whatever had ended when
 //! a turn started has been seen. Per session it keeps the turns that nobody waited for, the latest
 //! one that somebody did, and the children whose end is still ahead.
+use hashbrown::HashMap;
 use warmpath_core::Micros;
 
 use crate::collect::PackedTiming;
@@ -51,11 +52,50 @@ pub(crate) fn place(input: &Input<'_>, clock: Clock, out: &mut Output) {
             states[parent as usize].children.push(child as u32);
         }
     }
-    let mut waits = Vec::new();
+    let streams = match clock {
+        Clock::Replay => streams(input, &spans),
+        Clock::Wall => HashMap::new(),
+    };
+    let (mut waits, mut beside) = (Vec::new(), Vec::new());
     for span in &spans {
         waits.clear();
-        infer(input, &mut states, span, &mut waits);
+        beside.clear();
+        if let Some(sessions) = streams.get(&input.turns[span.turn as usize].file) {
+            let others = sessions.iter().filter(|&&other| other != span.session);
+            let ended = others.filter_map(|&other| states[other as usize].last_ended(span.start));
+            beside.extend(ended.map(|other| after(&other, Micros(0))));
+        }
+        infer(input, &mut states, span, clock, &mut waits);
+        // What waits for nobody has a time of its own.
+        let is_free = waits.is_empty();
+        for wait in beside.iter().filter(|_| !is_free) {
+            if waits.iter().all(|other: &Wait| other.turn != wait.turn) {
+                waits.push(*wait);
+            }
+        }
         out.place(input, span.turn, span.start.since(zero), &mut waits);
+    }
+}
+
+/// The sessions of each file.
+fn streams(input: &Input<'_>, spans: &[Span]) -> HashMap<u32, Vec<u32>> {
+    let mut streams: HashMap<u32, Vec<u32>> = HashMap::new();
+    let mut seen = vec![false; input.sessions.len()];
+    for span in spans {
+        if !std::mem::replace(&mut seen[span.session as usize], true) {
+            let file = input.turns[span.turn as usize].file;
+            streams.entry(file).or_default().push(span.session);
+        }
+    }
+    streams
+}
+
+impl State {
+    /// The turn that ended last of those that were over by then.
+    fn last_ended(&self, now: Micros) -> Option<Span> {
+        let over = self.unawaited.iter().chain(&self.awaited);
+        let over = over.filter(|span| span.end <= now);
+        over.copied().max_by_key(|span| (span.end, span.turn))
     }
 }
 
@@ -76,7 +116,13 @@ fn spans(input: &Input<'_>, wanted: Clock) -> Vec<Span> {
     spans
 }
 
-fn infer(input: &Input<'_>, states: &mut [State], span: &Span, waits: &mut Vec<Wait>) {
+fn infer(
+    input: &Input<'_>,
+    states: &mut [State],
+    span: &Span,
+    clock: Clock,
+    waits: &mut Vec<Wait>,
+) {
     let now = span.start;
     let mut ended = take_ended(&mut states[span.session as usize], now);
     let own = ended.len();
@@ -95,14 +141,18 @@ fn infer(input: &Input<'_>, states: &mut [State], span: &Span, waits: &mut Vec<W
             None => {}
         }
     }
-    if let Some(latest) = ended.iter().map(|span| span.end).max() {
-        let delay = now.since(latest);
-        waits.extend(ended.iter().map(|span| Wait {
-            turn: span.turn,
-            moment: Moment::End,
-            delay,
-        }));
-    }
+    let latest = ended.iter().map(|span| span.end).max();
+    let common = latest.map_or(Micros(0), |latest| now.since(latest));
+    waits.extend(ended.iter().enumerate().map(|(index, span)| {
+        after(
+            span,
+            match clock {
+                Clock::Wall => common,
+                Clock::Replay if index < own => now.since(span.end),
+                Clock::Replay => Micros(0),
+            },
+        )
+    }));
     let state = &mut states[span.session as usize];
     let candidates = ended[..own].iter().copied().chain(state.awaited);
     state.awaited = candidates.max_by_key(|span| (span.end, span.turn));
@@ -149,6 +199,14 @@ fn latest_above(input: &Input<'_>, states: &[State], session: u32) -> Option<Spa
         above = input.sessions[session as usize].parent;
     }
     None
+}
+
+fn after(other: &Span, delay: Micros) -> Wait {
+    Wait {
+        turn: other.turn,
+        moment: Moment::End,
+        delay,
+    }
 }
 
 /// After the end of another turn if it had ended, else after its start.

@@ -2,6 +2,7 @@
 mod common;
 
 use std::fs;
+use std::path::Path;
 
 use common::{fixture, show};
 use warmpath_trace::{
@@ -62,13 +63,54 @@ fn weka_sessions_spawn_and_join() {
     let want = "\
 w at 0 9->4 Tool [0, 1]
 w/a.0<w start(0)+500000 4->1 Tool [3]
-w/side.1<w end(0)+250000 5->1 End [0]
-w/a.0<w end(1)+1500000 8->1 End [3, 4]
-w end(0)+1500000 end(2)+1500000 end(3)+1500000 12->1 End [0, 1, 2]
+w/side.1<w end(0)+250000 end(1)+0 5->1 End [0]
+w/a.0<w end(1)+1500000 end(0)+0 end(2)+0 8->1 End [3, 4]
+w end(0)+3000000 end(2)+0 end(3)+0 12->1 End [0, 1, 2]
 ";
     let workload = load("weka.json", Format::Weka);
     assert_eq!(workload.block_tokens().get(), 4);
     assert_eq!(show(&workload), want);
+}
+
+/// Requests of one session: time in seconds, blocks; each takes a second.
+fn weka(requests: &[(u32, &[u64])]) -> String {
+    let entries = requests.iter().map(|(t, blocks)| {
+        let tokens = blocks.len() * 4;
+        format!(
+            r#"{{"type":"n","t":{t},"api_time":1,"model":"m","in":{tokens},"out":1,"hash_ids":{blocks:?}}}"#
+        )
+    });
+    let entries: Vec<String> = entries.collect();
+    format!(
+        r#"{{"id":"w","block_size":4,"requests":[{}]}}"#,
+        entries.join(",")
+    )
+}
+
+#[test]
+fn side_chains_hang_where_they_have_most_in_common() {
+    let text = weka(&[
+        (0, &[1, 2, 3, 4]),
+        // Shares two blocks with the chain, which goes on with three.
+        (10, &[1, 2, 9, 9, 9]),
+        // Has nothing in common with anybody.
+        (20, &[7, 8]),
+        // Has most in common with the side chain, which goes on as well.
+        (30, &[1, 2, 9, 6]),
+        (40, &[1, 2, 9, 9, 9, 5]),
+        (50, &[1, 2, 3, 6]),
+    ]);
+    let bytes = text.as_bytes();
+    let loaded = read_bytes(Path::new("w.json"), bytes, &Options::default()).expect("a session");
+    let want = "\
+w at 0 16->1 Unknown [0, 1, 2, 3]
+w/side.1<w end(0)+9000000 20->1 Unknown [0, 1, 4, 4, 4]
+w/side.2 at 20000000 8->1 End [5, 6]
+w/side.3<w/side.1 end(1)+19000000 end(0)+0 end(2)+0 16->1 End [0, 1, 4, 7]
+w/side.1<w end(1)+29000000 end(3)+0 end(0)+0 end(2)+0 24->1 End [0, 1, 4, 4, 4, 8]
+w end(0)+49000000 end(4)+0 end(2)+0 16->1 End [0, 1, 2, 7]
+";
+    assert_eq!(show(&loaded.workload), want);
 }
 
 #[test]

@@ -318,7 +318,7 @@ impl<'a> Population<'a> {
         true
     }
 
-    /// Time between the turn before in its session and `turn`.
+    /// Time between the last end before it in its session and `turn`.
     fn gap(&self, turn: u32) -> Nanos {
         let turns = self.workload.turns();
         let own = turns[turn as usize].session;
@@ -326,7 +326,7 @@ impl<'a> Population<'a> {
         let own_waits = waits
             .iter()
             .filter(|wait| turns[wait.turn as usize].session == own);
-        own_waits.map(|wait| nanos(wait.delay)).max().unwrap_or(0)
+        own_waits.map(|wait| nanos(wait.delay)).min().unwrap_or(0)
     }
 
     fn draw(&mut self) -> u32 {

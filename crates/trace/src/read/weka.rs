@@ -7,7 +7,9 @@
 //! A recording also holds side chains that it does not mark. A request continues a chain if the
 //! chain's last prompt is a whole prefix of it, or if it shares a prefix with it, the same model,
 //! not after more than an hour with less than half of the prompt in common, and if no later request
-//! is a better continuation. What continues none begins a chain: a child session, unless [`SideChains`] says otherwise.
+//! has more in common with it. What continues none begins a chain, unless [`SideChains`] says
+//! otherwise: a child of the chain that it has most in common with, or a session of its own if it has
+//! nothing in common with any.
 //!
 //! The value is parsed as it comes; of a file the prompts' blocks stay until its end, nothing more.
 //! Block ids mean the same within a file.
@@ -242,20 +244,28 @@ struct Stream<'a> {
 }
 
 impl Stream<'_> {
+    fn name_of(&self, chain: usize) -> String {
+        match chain {
+            0 => self.name.to_owned(),
+            side => format!("{}/side.{side}", self.name),
+        }
+    }
+
     fn emit(&self, context: &mut Context<'_>, requests: Vec<Request>) -> Result<(), TraceError> {
         let chains = match context.options.side_chains {
-            SideChains::Split => chains(&requests),
-            SideChains::Kept => vec![0; requests.len()],
+            SideChains::Split => Chains::of(&requests),
+            SideChains::Kept => Chains::one(&requests),
         };
-        for (request, chain) in requests.into_iter().zip(chains) {
-            let (session, parent) = match chain {
-                0 => (self.name.to_owned(), self.parent),
-                side => (format!("{}/side.{side}", self.name), Some(self.name)),
+        for (request, &chain) in requests.into_iter().zip(&chains.chain_of) {
+            let parent = match (chain, chains.spawner[chain]) {
+                (0, _) => self.parent.map(str::to_owned),
+                (_, Some(spawner)) => Some(self.name_of(spawner)),
+                (_, None) => self.parent.map(|_| self.name.to_owned()),
             };
             let turn = TracedTurn {
                 id: None,
-                session: Some(session),
-                parent: parent.map(str::to_owned),
+                session: Some(self.name_of(chain)),
+                parent,
                 input_tokens: request.input_tokens,
                 output_tokens: request.output_tokens,
                 block_tokens: self.block_tokens,
@@ -274,26 +284,66 @@ impl Stream<'_> {
     }
 }
 
-/// The chain of each request; chain 0 is that of the first.
-fn chains(requests: &[Request]) -> Vec<usize> {
-    // The last request of each chain.
-    let mut tails: Vec<usize> = Vec::new();
-    let mut chain_of = Vec::with_capacity(requests.len());
-    for (index, request) in requests.iter().enumerate() {
-        let chain = chain(requests, &tails, index).unwrap_or(tails.len());
-        match tails.get_mut(chain) {
-            // A prompt without blocks says nothing about what comes after it.
-            Some(tail) if !request.blocks.is_empty() => *tail = index,
-            Some(_) => {}
-            None => tails.push(index),
+/// Which chain each request is of, and which one a chain has branched off.
+struct Chains {
+    /// Chain 0 is that of the first request.
+    chain_of: Vec<usize>,
+    /// Of each chain: the one whose last prompt its first one had most in common with, if any.
+    spawner: Vec<Option<usize>>,
+}
+
+impl Chains {
+    fn one(requests: &[Request]) -> Self {
+        Self {
+            chain_of: vec![0; requests.len()],
+            spawner: vec![None],
         }
-        chain_of.push(chain);
     }
-    chain_of
+
+    fn of(requests: &[Request]) -> Self {
+        // The last request of each chain.
+        let mut tails: Vec<usize> = Vec::new();
+        let mut chains = Self {
+            chain_of: Vec::with_capacity(requests.len()),
+            spawner: Vec::new(),
+        };
+        for (index, request) in requests.iter().enumerate() {
+            let best = best(requests, &tails, index);
+            let chain = chain(requests, &tails, index, best).unwrap_or(tails.len());
+            match tails.get_mut(chain) {
+                // A prompt without blocks says nothing about what comes after it.
+                Some(tail) if !request.blocks.is_empty() => *tail = index,
+                Some(_) => {}
+                None => {
+                    tails.push(index);
+                    chains.spawner.push(best.map(|(spawner, _)| spawner));
+                }
+            }
+            chains.chain_of.push(chain);
+        }
+        chains
+    }
+}
+
+/// The chain whose last prompt has most in common with that of a request, and how many blocks.
+fn best(requests: &[Request], tails: &[usize], index: usize) -> Option<(usize, usize)> {
+    let mut best: Option<(usize, usize)> = None;
+    for (chain, &tail) in tails.iter().enumerate() {
+        let common = common(&requests[index].blocks, &requests[tail].blocks);
+        if common > best.map_or(0, |(_, common)| common) {
+            best = Some((chain, common));
+        }
+    }
+    best
 }
 
 /// The chain that a request continues.
-fn chain(requests: &[Request], tails: &[usize], index: usize) -> Option<usize> {
+fn chain(
+    requests: &[Request],
+    tails: &[usize],
+    index: usize,
+    best: Option<(usize, usize)>,
+) -> Option<usize> {
     let request = &requests[index];
     // Nothing to tell chains apart by.
     if request.blocks.is_empty() || tails.iter().all(|&tail| requests[tail].blocks.is_empty()) {
@@ -306,33 +356,31 @@ fn chain(requests: &[Request], tails: &[usize], index: usize) -> Option<usize> {
     {
         return Some(chain);
     }
-    let mut best: Option<(usize, usize)> = None;
-    for (chain, tail) in chains() {
-        let common = common(&request.blocks, &tail.blocks);
-        if common > best.map_or(0, |(_, common)| common) {
-            best = Some((chain, common));
-        }
-    }
-    let (chain, common) = best?;
+    let (chain, shared) = best?;
     let tail = &requests[tails[chain]];
     let long_ago = request.start.since(tail.end) > SEAM;
-    let follows = tail.end <= request.start
-        && tail.model == request.model
-        && !(long_ago && common * 2 < tail.blocks.len());
+    let follows = follows(request, tail) && !(long_ago && shared * 2 < tail.blocks.len());
     let awaited = || {
         requests[index + 1..]
             .iter()
-            .any(|later| extends(later, tail))
+            .any(|later| follows_better(later, tail, shared))
     };
     (follows && !awaited()).then_some(chain)
 }
 
+/// Whether a request may come after another in one chain.
+fn follows(request: &Request, tail: &Request) -> bool {
+    tail.end <= request.start && tail.model == request.model
+}
+
+/// Whether a later request has more in common with `tail` than the `shared` blocks.
+fn follows_better(later: &Request, tail: &Request, shared: usize) -> bool {
+    follows(later, tail) && common(&later.blocks, &tail.blocks) > shared
+}
+
 /// Whether a request begins with the whole prompt of an earlier one that was over by then.
 fn extends(request: &Request, tail: &Request) -> bool {
-    !tail.blocks.is_empty()
-        && tail.model == request.model
-        && tail.end <= request.start
-        && request.blocks.starts_with(&tail.blocks)
+    !tail.blocks.is_empty() && follows(request, tail) && request.blocks.starts_with(&tail.blocks)
 }
 
 fn common(a: &[u64], b: &[u64]) -> usize {
