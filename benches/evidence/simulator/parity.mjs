@@ -5,15 +5,14 @@
  * without a seed, and 1 % beyond. Its figures are measured now where a Python with its wheels is named,
  * else read from peer.json.
  */
-import { spawnSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { gunzipSync } from 'node:zlib'
 import { built, publicTrace } from '../shared.mjs'
+import { parity, python, RUNS, replay } from './peer.mjs'
 
 const TRACE = 'mooncake/conversation_trace.jsonl.gz'
-const RUNS = 5
 const FIGURES = {
   hit: ['share', (r) => r.work.hit_rate],
   ttft_p50: ['ms', (r) => r.latency.ttft.p50_ms],
@@ -25,12 +24,13 @@ const POLICIES = {
   'round-robin': { mode: 'round_robin', policy: 'round-robin' },
   kv: { mode: 'kv_router', policy: { core: { policy: 'none' } } },
 }
-const TOLERANCE = 0.01
+const BLOCK = 512
+const CACHE = 1 << 20
+const WORKERS = [4, 8]
 const SEED = 1
 
 /** Runs of the published simulator, and whether they were made now. */
 export function peerRuns({ root, say }) {
-  const python = process.env.WARMPATH_PEER_PYTHON
   const path = publicTrace(TRACE)
   const kept = join(root, 'benches', 'evidence', 'simulator', 'peer.json')
   if (python === undefined || path === undefined) {
@@ -39,12 +39,10 @@ export function peerRuns({ root, say }) {
   say(`replaying the published simulator, ${RUNS} runs of its router`)
   const folder = mkdtempSync(join(tmpdir(), 'warmpath-peer-'))
   try {
-    const plain = join(folder, 'trace.jsonl')
-    writeFileSync(plain, gunzipSync(readFileSync(path)))
-    const script = join(root, 'benches', 'evidence', 'peer.py')
-    const ran = spawnSync(python, [script, plain, String(RUNS)], { encoding: 'utf8' })
-    if (ran.status !== 0) throw new Error(`the published simulator failed: ${ran.stderr}`)
-    return { isNow: true, runs: JSON.parse(ran.stdout) }
+    const trace = join(folder, 'trace.jsonl')
+    writeFileSync(trace, gunzipSync(readFileSync(path)))
+    const spec = { trace, format: 'mooncake', block: BLOCK, cache: CACHE, workers: WORKERS }
+    return { isNow: true, runs: replay(spec) }
   } finally {
     rmSync(folder, { recursive: true })
   }
@@ -58,14 +56,14 @@ export async function parityClaims(context) {
   const workload = await Workload.read({ paths: [path] })
   const { isNow, runs } = context.peers ?? peerRuns(context)
   context.peers = { isNow, runs }
-  for (const workers of [4, 8]) {
+  for (const workers of WORKERS) {
     for (const [label, { mode, policy }] of Object.entries(POLICIES)) {
       const scenario = {
         label,
         policy,
         workers,
         engine: 'dynamo-poly',
-        cacheTokens: 1 << 20,
+        cacheTokens: CACHE,
         seed: SEED,
       }
       const report = JSON.parse(await workload.simulate(scenario))
@@ -75,30 +73,15 @@ export async function parityClaims(context) {
         context.claim({
           text: `${label} on the Mooncake trace, ${workers} workers, ${figure.replace('_', ' ')}`,
           seed: SEED,
-          row: parity(
-            `simulator.mooncake.w${workers}.${label}.${figure}`,
-            of(report),
+          row: parity({
+            name: `simulator.mooncake.w${workers}.${label}.${figure}`,
+            value: of(report),
             unit,
             range,
             isNow,
-          ),
+          }),
         })
       }
     }
-  }
-}
-
-function parity(name, value, unit, range, isNow) {
-  const [least, most] = [Math.min(...range), Math.max(...range)]
-  const when = isNow ? 'in this run' : 'recorded'
-  const nearest = Math.min(Math.max(value, least), most)
-  return {
-    name,
-    value,
-    unit,
-    peer: `Dynamo 1.6.1, ${range.length} run${range.length === 1 ? '' : 's'} ${when}`,
-    ratio: value / nearest,
-    goal: range.length === 1 ? 'within 1 % of it' : 'within its range and 1 % beyond',
-    holds: Math.abs(value / nearest - 1) <= TOLERANCE,
   }
 }

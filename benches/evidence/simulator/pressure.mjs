@@ -38,7 +38,7 @@ export async function pressureClaims({ claim, skip }) {
   const path = publicTrace('claude-code-sessions')
   if (path === undefined) return skip('policies under pressure', 'the sessions are not here')
   const { Workload } = built('workload.js')
-  const workload = await Workload.read({ paths: [path] })
+  const workload = await Workload.read({ paths: [path], keepSideChains: true })
   const seed = SEEDS.join(', ')
   const none = await run(workload, 'kv', 1.5)
   const gated = await run(workload, 'thunderagent', 1.5)
