@@ -78,7 +78,11 @@ fn all_coding_sessions_are_read() {
         .sessions()
         .iter()
         .filter(|session| session.parent.is_none());
-    assert_eq!(tops.count(), 96 + 2, "two chains share nothing with their file");
+    assert_eq!(
+        tops.count(),
+        96 + 2,
+        "two chains share nothing with their file"
+    );
     let agents = workload
         .sessions()
         .iter()
