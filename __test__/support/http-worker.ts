@@ -31,6 +31,8 @@ interface Worker {
   handler: Handler
   /** Answers whose connection has ended. */
   closed: number
+  /** Connections that are open, and how many there have ever been. */
+  readonly connections: { open: number; ever: number }
   close(): Promise<void>
 }
 
@@ -54,9 +56,17 @@ async function startWorker(
     received.push(seen)
     await worker.handler(seen, res)
   })
+  const connections = { open: 0, ever: 0 }
+  server.on('connection', (socket) => {
+    connections.open += 1
+    connections.ever += 1
+    socket.once('close', () => {
+      connections.open -= 1
+    })
+  })
   const bound = Number(new URL(url).port)
   const close = () => stop(server)
-  const worker: Worker = { url, port: bound, received, handler, closed: 0, close }
+  const worker: Worker = { url, port: bound, received, handler, closed: 0, connections, close }
   return worker
 }
 

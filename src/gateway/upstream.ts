@@ -4,7 +4,8 @@
  * One pooled agent for all workers. `call` resolves once the answer has begun (answer.ts). It knows no
  * turns and retries nothing.
  */
-import { Agent, type Dispatcher } from 'undici'
+import type { Socket } from 'node:net'
+import { Agent, buildConnector, type Dispatcher, errors } from 'undici'
 import { BegunAnswer, type UpstreamAnswer } from './answer.js'
 import type { Timeouts } from './config.js'
 
@@ -22,7 +23,7 @@ class Upstream {
 
   constructor(timeouts: Timeouts) {
     this.#agent = new Agent({
-      connect: { timeout: timeouts.connectMs },
+      connect: connectorOf(timeouts.connectMs),
       headersTimeout: timeouts.headersMs,
       bodyTimeout: timeouts.bodyIdleMs,
       // Python servers close idle connections after 5 s; a shorter time here avoids that race.
@@ -49,6 +50,33 @@ class Upstream {
   async close(): Promise<void> {
     await this.#agent.destroy()
   }
+}
+
+/**
+ * Opens connections, but none for a request that has been given up. When the connection of one is closed,
+ * undici 7 and 8 open another for it before they look whether anybody still wants it; nothing ever uses
+ * that, so no idle time ends it either.
+ */
+function connectorOf(timeoutMs: number): buildConnector.connector {
+  const connect = buildConnector({ timeout: timeoutMs })
+  let isGivenUp = false
+  return (options, callback) => {
+    if (isGivenUp) return callback(new Error('the request was given up'), null)
+    connect(options, (...opened) => {
+      // Before undici's own listener, which opens the next one in the same turn of the event loop.
+      opened[1]?.once('close', function (this: Socket) {
+        isGivenUp = wasAborted(this.errored)
+        queueMicrotask(() => {
+          isGivenUp = false
+        })
+      })
+      callback(...opened)
+    })
+  }
+}
+
+function wasAborted(error: Error | null): boolean {
+  return error instanceof errors.InformationalError && error.message === 'aborted'
 }
 
 export { Upstream, type UpstreamRequest }
