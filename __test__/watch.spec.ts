@@ -126,3 +126,32 @@ test('a watch that is forgotten ends its turn', async (t) => {
   t.true(await collected(() => f.left() === 0))
   t.deepEqual(warnings, ['a watch was forgotten: end, fail or cancel it'])
 })
+
+type Watch = NonNullable<ReturnType<Turn['watch']>>
+const ENDINGS: Record<string, (watch: Watch, client: AbortController) => unknown> = {
+  completed: (watch) => void watch.end(),
+  'broken off': (watch) => watch.fail(),
+  cancelled: (watch) => watch.cancel(),
+  aborted: (_, client) => client.abort(),
+}
+
+for (const [ending, end] of Object.entries(ENDINGS)) {
+  test(`turns that are ${ending} are let go, whatever their signals are tied to`, async (t) => {
+    using f = fleet()
+    const watched: WeakRef<Turn>[] = []
+    for (let at = 0; at < 10; at += 1) {
+      const client = new AbortController()
+      const request = { ...chat('s', 'hello', { stream: true }), signal: client.signal }
+      const turn = await f.scheduler.submit(request)
+      const watch = turn.watch(STREAM)
+      // What ends the exchange of a server knows all of it, its turn included.
+      client.signal.addEventListener('abort', () => watch && turn.id)
+      if (watch) end(watch, client)
+      watched.push(new WeakRef(turn))
+    }
+    t.is(f.left(), 0)
+    // A frame that is still on the stack may have the last of them.
+    const known = () => watched.filter((turn) => turn.deref() !== undefined)
+    t.true(await collected(() => known().length <= 1))
+  })
+}

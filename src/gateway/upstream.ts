@@ -4,7 +4,6 @@
  * One pooled agent for all workers. `call` resolves once the answer has begun (answer.ts). It knows no
  * turns and retries nothing.
  */
-import type { Socket } from 'node:net'
 import { Agent, buildConnector, type Dispatcher, errors } from 'undici'
 import { BegunAnswer, type UpstreamAnswer } from './answer.js'
 import type { Timeouts } from './config.js'
@@ -63,14 +62,15 @@ function connectorOf(timeoutMs: number): buildConnector.connector {
   return (options, callback) => {
     if (isGivenUp) return callback(new Error('the request was given up'), null)
     connect(options, (...opened) => {
-      // Before undici's own listener, which opens the next one in the same turn of the event loop.
-      opened[1]?.once('close', function (this: Socket) {
-        isGivenUp = wasAborted(this.errored)
-        queueMicrotask(() => {
-          isGivenUp = false
-        })
+      const [, socket] = opened
+      // Around undici's own listener, within which it would open the next one.
+      socket?.once('close', () => {
+        isGivenUp = wasAborted(socket.errored)
       })
       callback(...opened)
+      socket?.once('close', () => {
+        isGivenUp = false
+      })
     })
   }
 }

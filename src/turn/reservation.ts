@@ -4,7 +4,8 @@
  * running -> observing -> ended, or running -> ended. While an answer is observed only the answer,
  * the abort signal or an explicit call may end it; disposing and collection do nothing then. Every
  * further end is a no-op. Holds no reference to the Turn, so that a forgotten Turn can be collected
- * and ended by its finaliser.
+ * and ended by its finaliser; and none to the caller's signal once it has ended, since a finaliser holds
+ * it until then and what a signal is tied to may reach the Turn.
  */
 import type { Link } from '../link.js'
 import { published } from '../telemetry/index.js'
@@ -17,9 +18,9 @@ type Phase = 'running' | 'observing' | 'ended'
 export class Reservation {
   readonly id: number
   readonly #link: Link
-  readonly #signal: AbortSignal | undefined
+  #signal: AbortSignal | undefined
   readonly #trace: TurnTrace | undefined
-  readonly #unhear: () => void
+  #unhear: (() => void) | undefined
   #phase: Phase = 'running'
   #heard = false
   #stop: ((reason: unknown) => void) | undefined
@@ -111,13 +112,15 @@ export class Reservation {
     }
     this.#stop = undefined
     this.#told = undefined
-    this.#unhear()
+    this.#unhear?.()
+    this.#unhear = undefined
+    this.#signal = undefined
     record?.()
   }
 
   #abort(): void {
-    const stop = this.#stop
+    const [stop, reason] = [this.#stop, this.#signal?.reason]
     this.cancel()
-    stop?.(this.#signal?.reason)
+    stop?.(reason)
   }
 }
