@@ -1,0 +1,60 @@
+//! What must hold of any bytes at all, against a parser that shares nothing with the crate.
+
+use serde_json::Value;
+use warmpath_body::{Items, items, items_after};
+
+const NAME: &[u8] = b"messages";
+
+/// Panics where what is said of `body` is not so.
+pub fn holds(body: &[u8]) {
+    for at in [0, body.len() / 2, body.len(), body.len() + 1] {
+        if let Some(after) = items_after(body, at) {
+            is_within(&after, body);
+        }
+    }
+    let found = items(body, NAME);
+    if let Some(found) = &found {
+        is_within(found, body);
+        for (n, &end) in found.ends.iter().enumerate() {
+            let rest = items_after(body, end).expect("what was passed over once is again");
+            assert_eq!(rest.ends, found.ends[n + 1..]);
+            assert_eq!(rest.close, found.close);
+        }
+    }
+    if let Ok(parsed) = serde_json::from_slice::<Value>(body) {
+        is_as_parsed(found.as_ref(), &parsed, body);
+    }
+}
+
+fn is_within(items: &Items, body: &[u8]) {
+    assert!(items.ends.is_sorted_by(|one, next| one < next));
+    // Brackets are counted, whichever they are: what is no JSON may close one with the other.
+    let is_closed = |&end: &usize| matches!(body[end - 1], b'}' | b']');
+    assert!(items.ends.iter().all(is_closed));
+    assert!(items.ends.last().is_none_or(|&end| end <= items.close));
+    assert_eq!(body[items.close], b']');
+}
+
+fn is_as_parsed(found: Option<&Items>, parsed: &Value, body: &[u8]) {
+    let conversation = parsed.get("messages").and_then(Value::as_array);
+    let conversation = conversation.filter(|all| all.iter().all(Value::is_object));
+    let Some(found) = found else {
+        let names = body
+            .windows(NAME.len())
+            .filter(|&window| window == NAME)
+            .count();
+        let is_plain = !body.contains(&b'\\') && names == 1;
+        assert!(
+            conversation.is_none() || !is_plain,
+            "a conversation was not found"
+        );
+        return;
+    };
+    let conversation = conversation.expect("what was found is a conversation");
+    assert_eq!(found.ends.len(), conversation.len());
+    for (&end, item) in found.ends.iter().zip(conversation) {
+        let starts = (0..end).filter(|&at| body[at] == b'{');
+        let mut read = starts.filter_map(|at| serde_json::from_slice(&body[at..end]).ok());
+        assert!(read.any(|value: Value| &value == item));
+    }
+}
