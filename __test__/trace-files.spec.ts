@@ -8,6 +8,7 @@ import {
   readFileSync,
   rmSync,
   statSync,
+  symlinkSync,
   writeFileSync,
 } from 'node:fs'
 import { join } from 'node:path'
@@ -244,4 +245,29 @@ test('a path that does not work is an error of the constructor', (t) => {
   chmodSync(at, 0o500)
   t.regex(open(join(at, 'a.jsonl')), /cannot be written \(EACCES\)/)
   chmodSync(at, 0o700)
+})
+
+test('two sinks of one process do not write one file, whatever the path is called', async (t) => {
+  const at = folder(t)
+  const workers = [{ url: 'http://a' }]
+  const path = join(at, 'a.jsonl')
+  const first = new Scheduler({ workers, trace: { sink: jsonl({ path }) } })
+  symlinkSync(path, join(at, 'link.jsonl'))
+  symlinkSync(at, join(at, 'in'))
+  for (const other of [path, join(at, 'link.jsonl'), join(at, 'in', 'a.jsonl')]) {
+    const trace = { sink: jsonl({ path: other }) }
+    t.throws(() => new Scheduler({ workers, trace }), {
+      code: 'WARMPATH_CONFIG',
+      message: /^trace\.sink: .*jsonl is written by another sink/,
+    })
+  }
+  const both = {
+    sink: [jsonl({ path: join(at, 'b.jsonl') }), jsonl({ path: join(at, 'b.jsonl') })],
+  }
+  t.throws(() => new Scheduler({ workers, trace: both }), { code: 'WARMPATH_CONFIG' })
+  first.close()
+  await first.flush()
+  const second = new Scheduler({ workers, trace: { sink: jsonl({ path }) } })
+  second.close()
+  await second.flush()
 })

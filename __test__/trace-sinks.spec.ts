@@ -267,3 +267,48 @@ test('what is wrong with options is said by name, and never with the key', (t) =
   t.regex(refusal({ key: env('WARMPATH_NOT_SET') }), /variable WARMPATH_NOT_SET must be set$/)
   t.throws(() => otel({} as never), { message: /^otel\.tracer: must be a tracer/ })
 })
+
+const never = () => new Promise<void>(() => {})
+const mute = { debug: () => {}, info: () => {}, warn: () => {} }
+
+const HUNG: Record<string, { sink: TraceSink; lost: number }> = {
+  'never ends a write': { sink: { write: never }, lost: 3 },
+  'never closes': { sink: { write: () => {}, close: never }, lost: 0 },
+  'neither writes nor closes': { sink: { write: never, close: never }, lost: 3 },
+}
+
+for (const [what, { sink, lost }] of Object.entries(HUNG)) {
+  test(`a sink that ${what} holds the end up only so long`, async (t) => {
+    const errors: string[] = []
+    const logger = { ...mute, error: (_: object, message: string) => void errors.push(message) }
+    const { records, sink: other } = memory()
+    const trace = { sink: [sink, other], giveUpSeconds: 0.05 }
+    const given = fleet({ trace, logger })
+    await turns(given.scheduler, 1)
+    await settled()
+    await turns(given.scheduler, 2)
+    await given.scheduler[Symbol.asyncDispose]()
+    t.is(records.length, 3)
+    t.like(given.scheduler.status().trace, { lost, written: 6 - lost, waiting: 0 })
+    t.deepEqual(errors, ['a trace sink fails'])
+    // Whoever flushes once more does not wait for it again.
+    await given.scheduler.flush()
+  })
+}
+
+test('a sink that answers after all has lost what was given up, and goes on', async (t) => {
+  const { sink, batches, go } = slow()
+  using given = fleet({ trace: { sink, giveUpSeconds: 0.02 } })
+  const { scheduler } = given
+  await turns(scheduler, 2)
+  await scheduler.flush()
+  t.deepEqual(scheduler.status().trace, { written: 0, dropped: 0, lost: 2, waiting: 0 })
+  go()
+  await settled()
+  await turns(scheduler, 1)
+  await settled()
+  go()
+  await settled()
+  t.deepEqual(batches, [2, 1])
+  t.deepEqual(scheduler.status().trace, { written: 1, dropped: 0, lost: 2, waiting: 0 })
+})

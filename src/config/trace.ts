@@ -44,6 +44,11 @@ export interface TraceOptions {
   /** Records that may wait for each sink, 1 to 1,000,000. Default 1024. */
   queue?: number
   /**
+   * How long `flush` and closing wait for a sink that does not answer, 0.001 to 3600 seconds. What it
+   * has and what waits for it counts as lost then. Default 10.
+   */
+  giveUpSeconds?: number
+  /**
    * Bytes of text to a token, 0.5 to 20, by which the text of a prompt is cut into blocks. Traces
    * that are read together need the same. Default 4.
    */
@@ -57,6 +62,7 @@ export interface TraceSettings {
   /** 16 bytes. */
   readonly key: Uint8Array | undefined
   readonly queue: number
+  readonly giveUpMs: number
   readonly bytesPerToken: number
   readonly receipts: 'id' | 'full'
 }
@@ -70,13 +76,20 @@ export function traceSettings(
   environment: NodeJS.ProcessEnv,
 ): TraceSettings | undefined {
   if (value === undefined) return undefined
-  const known = ['sink', 'key', 'queue', 'bytesPerToken', 'receipts']
+  const known = ['sink', 'key', 'queue', 'giveUpSeconds', 'bytesPerToken', 'receipts']
   const given = fields(value, 'trace', known)
   return {
     sinks: sinks(given.sink),
     // A variable that is not set must not turn a keyed trace into an open one.
     key: Object.hasOwn(given, 'key') ? keyBytes(keyOf(given.key, environment)) : undefined,
     queue: number(given.queue ?? 1024, 'trace.queue', { min: 1, max: 1_000_000, kind: 'integer' }),
+    giveUpMs:
+      1000 *
+      number(given.giveUpSeconds ?? 10, 'trace.giveUpSeconds', {
+        min: 0.001,
+        max: 3_600,
+        kind: 'real',
+      }),
     bytesPerToken: number(given.bytesPerToken ?? 4, 'trace.bytesPerToken', {
       min: 0.5,
       max: 20,

@@ -34,6 +34,9 @@ const close = promisify(fs.close)
 const open = promisify(fs.open)
 const truncate = promisify(fs.ftruncate)
 
+/** By path; a file that is forgotten with its scheduler is free again. */
+const written = new Map<string, WeakRef<RotatingFile>>()
+
 export class RotatingFile {
   readonly #path: string
   readonly #limits: Limits
@@ -54,8 +57,8 @@ export class RotatingFile {
   /** Throws CONFIG when the file cannot be written, or somebody has opened it through this. */
   open(): void {
     if (this.#isOwned) this.#refuse('is written by another scheduler')
-    this.#isOwned = true
     try {
+      this.#claim()
       const found = fs.statSync(this.#path, { throwIfNoEntry: false })
       this.#isRegular = found?.isFile() ?? true
       if (found?.isFIFO()) this.#refuse('is a pipe')
@@ -69,6 +72,24 @@ export class RotatingFile {
       if (WarmpathError.is(error)) throw error
       this.#refuse(`cannot be written (${(error as NodeJS.ErrnoException).code ?? 'an error'})`)
     }
+  }
+
+  /** Whether somebody has opened it and not closed it. */
+  get isOwned(): boolean {
+    return this.#isOwned
+  }
+
+  /** Two of a process would move each other's files aside. A terminal or the like takes any number. */
+  #claim(): void {
+    const found = fs.statSync(this.#path, { throwIfNoEntry: false })
+    if (found === undefined || found.isFile()) {
+      const path = found
+        ? fs.realpathSync(this.#path)
+        : join(fs.realpathSync(dirname(this.#path)), basename(this.#path))
+      if (written.get(path)?.deref()?.isOwned) this.#refuse('is written by another sink')
+      written.set(path, new WeakRef(this))
+    }
+    this.#isOwned = true
   }
 
   /** How many lines the file has room for that the next piece goes to. */
@@ -91,8 +112,11 @@ export class RotatingFile {
   }
 
   async close(): Promise<void> {
-    await this.#shut()
-    this.#isOwned = false
+    try {
+      await this.#shut()
+    } finally {
+      this.#isOwned = false
+    }
   }
 
   async #shut(): Promise<void> {

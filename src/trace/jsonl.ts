@@ -29,7 +29,8 @@ export interface RotateOptions {
 
 export interface JsonlOptions {
   /**
-   * The file that is written, of one scheduler only. One that is there already is moved aside like
+   * The file that is written, by one sink only: another one of this process (in a worker thread it is not
+   * seen) is refused with CONFIG. One that is there already is moved aside like
    * a full one: `trace.jsonl` becomes `trace.000001.jsonl`, the highest number is the newest.
    */
   path: string

@@ -3,10 +3,11 @@
  *
  * One write is under way at a time, with everything that gathered meanwhile. A record that finds
  * the queue full is dropped and counted; one whose write failed counts as lost. Neither is said to
- * anybody but `status()` and, the first time in a row, the logger. A timer for records that gather
+ * anybody but `status()` and, the first time in a row, the logger. Who flushes waits for a sink that does
+ * not answer only so long; what it has and what waits for it counts as lost then. A timer for records that gather
  * keeps no process alive: when nothing else does, they are written before it ends.
  */
-import type { Logger, TraceFunction, TraceSink } from '../config/index.js'
+import type { Logger, TraceFunction, TraceSettings, TraceSink } from '../config/index.js'
 import type { TraceRecord } from '../telemetry/index.js'
 
 export interface OutletCounts {
@@ -28,6 +29,9 @@ export class Outlet {
   readonly #most: number
   readonly #capacity: number
   readonly #logger: Logger | undefined
+  readonly #giveUpMs: number
+  /** Of the write that somebody still hopes for. */
+  #underWay: readonly TraceRecord[] = []
   #waiting: TraceRecord[] = []
   #writing: Promise<void> | undefined
   #soon: NodeJS.Immediate | undefined
@@ -35,11 +39,16 @@ export class Outlet {
   #isFailing = false
   #isClosed = false
 
-  constructor(sink: TraceSink | TraceFunction, capacity: number, logger: Logger | undefined) {
+  constructor(
+    sink: TraceSink | TraceFunction,
+    { queue, giveUpMs }: Pick<TraceSettings, 'queue' | 'giveUpMs'>,
+    logger: Logger | undefined,
+  ) {
     const isFunction = typeof sink === 'function'
     this.#sink = isFunction ? { write: ([record]) => record && sink(record) } : sink
-    this.#most = isFunction ? 1 : capacity
-    this.#capacity = capacity
+    this.#most = isFunction ? 1 : queue
+    this.#capacity = queue
+    this.#giveUpMs = giveUpMs
     this.#logger = logger
   }
 
@@ -77,9 +86,9 @@ export class Outlet {
 
   /** Resolves when what was pushed before has been written, or lost. */
   async flush(): Promise<void> {
-    while (this.#waiting.length > 0 || this.#writing !== undefined) {
+    while (this.#waiting.length > 0 || this.#underWay.length > 0) {
       this.#write()
-      await this.#writing
+      if (!(await this.#inTime(this.#writing))) this.#giveUp()
     }
   }
 
@@ -88,7 +97,8 @@ export class Outlet {
     await this.flush()
     this.#isClosed = true
     try {
-      await this.#sink.close?.()
+      const isClosed = await this.#inTime(this.#sink.close?.())
+      if (!isClosed) this.#failed(0, new Error('it does not close'))
     } catch (error) {
       this.#failed(0, error)
     }
@@ -125,13 +135,37 @@ export class Outlet {
     const waiting = this.#waiting
     const batch = waiting.length <= most ? waiting : waiting.slice(0, most)
     this.#waiting = waiting.length <= most ? [] : waiting.slice(most)
+    this.#underWay = batch
     try {
       await this.#sink.write(batch)
+      if (this.#underWay !== batch) return
       this.counts.written += batch.length
       this.#isFailing = false
     } catch (error) {
-      this.#failed(batch.length, error)
+      if (this.#underWay === batch) this.#failed(batch.length, error)
     }
+    if (this.#underWay === batch) this.#underWay = []
+  }
+
+  /** False when it takes too long. The process lives until then: somebody waits for it. */
+  async #inTime(work: void | Promise<void>): Promise<boolean> {
+    let timer: NodeJS.Timeout | undefined
+    const late = new Promise<false>((resolve) => {
+      timer = setTimeout(() => resolve(false), this.#giveUpMs)
+    })
+    try {
+      return await Promise.race([Promise.resolve(work).then(() => true), late])
+    } finally {
+      clearTimeout(timer)
+    }
+  }
+
+  /** What the sink has and what waits for it is lost, whatever it does later. */
+  #giveUp(): void {
+    const records = this.#underWay.length + this.#waiting.length
+    this.#underWay = []
+    this.#waiting = []
+    this.#failed(records, new Error('it does not answer'))
   }
 
   #failed(records: number, cause: unknown): void {

@@ -88,7 +88,7 @@ export class Recorder implements Desk {
     this.#names = new Names(settings.key)
     this.#since = parts.clock()
     const sinks = settings.sinks.length > 0 ? settings.sinks : [diagnostics()]
-    this.#outlets = sinks.map((sink) => new Outlet(sink, settings.queue, parts.logger))
+    this.#outlets = sinks.map((sink) => new Outlet(sink, settings, parts.logger))
     this.#openAll()
   }
 
