@@ -1,14 +1,15 @@
 /**
- * A worker that streams: each answer is `tokens` events, one write each, at a steady pace; tells its
- * address to its parent. The streams of one wake-up are those that are due, so they do not come in one
+ * A worker that streams: each answer is `tokens` events, one write each, `perSecond` of them, looked at
+ * every `tickMs`; tells its address to its parent. The streams of one wake-up are those that are due, so they do not come in one
  * burst. Each event carries the time at which it was written (monotonic, nanoseconds, the same clock in
- * all processes of a machine).
+ * all processes of a machine). A request of the Chat Completions API may ask for `times` as many
+ * events. What a client does not take is not written; any message of the parent is answered with
+ * how many streams wait for that and how many there are.
  */
 import { createServer } from 'node:http'
 import { text } from 'node:stream/consumers'
 
-const TICK_MS = 1
-const [tokens, perSecond] = process.argv.slice(2).map(Number)
+const [tokens, perSecond, tickMs = 1] = process.argv.slice(2).map(Number)
 const TEXT = ' word'
 
 const chunk = (id, model, rest) =>
@@ -19,7 +20,8 @@ const event = (type, data) => `event: ${type}\ndata: ${JSON.stringify({ type, ..
 const APIS = {
   '/v1/chat/completions': {
     open: () => chunk('c', 'm', { choices: [choice({ role: 'assistant', content: '' })] }),
-    token: (at) => chunk('c', 'm', { choices: [choice({ content: TEXT })], at }),
+    token: (at, _, { times = 1 }) =>
+      chunk('c', 'm', { choices: [choice({ content: TEXT })], at }).repeat(times),
     close: (body) => {
       const usage = { prompt_tokens: 20, completion_tokens: tokens, total_tokens: 20 + tokens }
       const asked = body.stream_options?.include_usage === true
@@ -80,7 +82,7 @@ function tick() {
   const now = performance.now()
   for (const stream of streams) {
     stream.owed += ((now - last) * perSecond) / 1000
-    while (stream.owed >= 1 && streams.has(stream)) advance(stream)
+    while (stream.owed >= 1 && streams.has(stream) && !stream.res.writableNeedDrain) advance(stream)
   }
   last = now
 }
@@ -88,14 +90,14 @@ function tick() {
 function advance(stream) {
   const { res, api, body } = stream
   stream.owed -= 1
-  res.write(api.token(String(process.hrtime.bigint()), stream.sent))
+  res.write(api.token(String(process.hrtime.bigint()), stream.sent, body))
   stream.sent += 1
   if (stream.sent < tokens) return
   streams.delete(stream)
   res.end(api.close(body))
 }
 
-setInterval(tick, TICK_MS)
+setInterval(tick, tickMs)
 
 const server = createServer({ keepAliveTimeout: 600_000 }, async (req, res) => {
   const api = APIS[req.url.split('?')[0]]
@@ -116,4 +118,8 @@ function look(res, path) {
 }
 
 server.listen(0, '127.0.0.1', () => process.send(`http://127.0.0.1:${server.address().port}`))
+process.on('message', () => {
+  const waiting = [...streams].filter(({ res }) => res.writableNeedDrain)
+  process.send({ waiting: waiting.length, streams: streams.size })
+})
 process.on('disconnect', () => process.exit())
