@@ -28,6 +28,12 @@ export interface RunHandle {
  */
 export declare const __napiBindingTarget: 'native' | 'wasm32-wasi' | 'wasm32-wasip1'
 
+/** Adds an empty group (JSON). Returns its number. */
+export declare function addGroup(handle: SchedulerHandle, now: number, group: string): number
+
+/** Adds a target (JSON). Returns its number. */
+export declare function addTarget(handle: SchedulerHandle, target: string, out: Float64Array): number
+
 /** Adds a worker (JSON). Returns its number. */
 export declare function addWorker(handle: SchedulerHandle, now: number, worker: string, out: Float64Array): number
 
@@ -39,6 +45,9 @@ export declare function cancelTurn(handle: SchedulerHandle, now: number, reserva
 
 /** Every worker that could take the turn now, the cheapest first, as JSON. */
 export declare function candidates(handle: SchedulerHandle, now: number, head: Uint32Array, ids: Uint8Array, prompt: Uint8Array, out: Float64Array): string
+
+/** Refuses options as opening a scheduler with them would; opens nothing. */
+export declare function checkOptions(options: string): void
 
 /** Ends this handle's holds; later turns are refused. */
 export declare function closeScheduler(handle: SchedulerHandle, now: number, out: Float64Array): void
@@ -112,6 +121,9 @@ export declare function provokePanic(handle: SchedulerHandle): void
  */
 export declare function readWorkload(options: string): Promise<WorkloadHandle>
 
+/** The codes of docs/reasons.md, each at the number that `out` has for it. */
+export declare function reasonCodes(): Array<string>
+
 /**
  * Compares a body with the session's last one. `names`: tenant and session, back to back as UTF-8.
  * `member`: 0 for messages, 1 for input. Returns 0 when there is nothing to compare with; else a
@@ -121,6 +133,9 @@ export declare function recallBody(handle: SchedulerHandle, names: Uint8Array, t
 
 /** A receipt, as JSON; null when it has left the ring or never was. */
 export declare function receipt(handle: SchedulerHandle, id: number): string | null
+
+/** Gives a target no new turns; its name is free. */
+export declare function removeTarget(handle: SchedulerHandle, target: number, out: Float64Array): void
 
 /** Moves a turn that has failed safely to the next candidate. */
 export declare function rerouteTurn(handle: SchedulerHandle, now: number, reservation: number, out: Float64Array): void
@@ -133,6 +148,12 @@ export declare function resetCache(handle: SchedulerHandle, now: number, worker:
  * Returns what came of it, as JSON.
  */
 export declare function restoreSnapshot(handle: SchedulerHandle, now: number, bytes: Uint8Array, exact: number, out: Float64Array): string
+
+/** Gives a target what another one of its name and group (JSON) says of its model, and its detail. */
+export declare function reviseTarget(handle: SchedulerHandle, target: number, revised: string, out: Float64Array): void
+
+/** Gives a worker another detail. */
+export declare function reviseWorker(handle: SchedulerHandle, worker: number, detail: string, out: Float64Array): void
 
 /** Writes how far a run is: turns that have arrived, and milliseconds on its clock. */
 export declare function runProgress(run: RunHandle, out: Float64Array): void
@@ -172,17 +193,6 @@ export declare function topology(handle: SchedulerHandle): string
  * 16 bytes that the hashes are keyed with, or nothing.
  */
 export declare function turnHashes(handle: SchedulerHandle, reservation: number, cuts: Uint32Array, key: Uint8Array, out: BigUint64Array): number
-
-/** The short form of a receipt's choice of model; null when it has left the ring or never was. */
-export declare function turnReason(handle: SchedulerHandle, receipt: number): TurnReason | null
-
-/** Why the model of a turn answers, by the number of its receipt. */
-export interface TurnReason {
-  /** Whether the session changes its model with this turn. */
-  isSwitch: boolean
-  /** A code of docs/reasons.md. */
-  reason: string
-}
 
 /**
  * Decides recorded decisions again, in the background. Options as JSON: `paths`, `capacityTokens`,

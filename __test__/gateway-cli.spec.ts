@@ -2,6 +2,7 @@
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { type AddressInfo, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import test, { type ExecutionContext } from 'ava'
@@ -52,9 +53,18 @@ function configFile(t: ExecutionContext, content: unknown): string {
 }
 
 /** Starts `serve` and waits until it says where. */
-async function serve(t: ExecutionContext, config: unknown, ...more: string[]) {
+function serve(t: ExecutionContext, config: unknown, ...more: string[]) {
+  return serveWith(t, config, more)
+}
+
+async function serveWith(
+  t: ExecutionContext,
+  config: unknown,
+  more: string[],
+  env?: Record<string, string>,
+) {
   const file = configFile(t, config)
-  const served = run(t, ['serve', '--config', file, '--port', '0', ...more])
+  const served = run(t, ['serve', '--config', file, '--port', '0', ...more], env)
   await until(t, 'it listens', () => served.err.includes('listens on'), 60_000)
   const url = /listens on (\S+)/.exec(served.err)?.[1] ?? ''
   return { ...served, served, url, file }
@@ -158,7 +168,7 @@ test.serial('SIGHUP changes the workers, and a session keeps what is known of it
 
   await reload('{', 'goes on as it was')
   await reload(fleet(['w1', 'no address']), 'goes on as it was: scheduler.workers[0].url')
-  await reload({ ...fleet(['w1', one.url]), retry: { attempts: 1 } }, 'retry has changed')
+  await reload({ ...fleet(['w1', one.url]), retry: { attempts: 1 } }, 'retry.attempts has changed')
   t.is((await status()).workers.length, 1)
 
   await reload(fleet(['w1', one.url], ['w2', two.url]), '1 workers came, 0 leave')
@@ -172,6 +182,89 @@ test.serial('SIGHUP changes the workers, and a session keeps what is known of it
     (await status()).workers.find(({ id }: { id: string }) => id === 'w2').predictedCachedTokens >
       0,
   )
+  served.process.kill('SIGTERM')
+  t.is(await served.code, 0)
+})
+
+test.serial(
+  'SIGHUP changes targets, aliases and credentials, and refuses the rest by name',
+  async (t) => {
+    const [one, two] = [await startWorker(t, answering()), await startWorker(t, answering())]
+    const workers = [
+      { id: 'w1', url: one.url },
+      { id: 'w2', url: two.url },
+    ]
+    const first = { workers: ['w1'], credential: 'env:FIRST_KEY' }
+    const second = { workers: ['w2'], credential: 'env:SECOND_KEY' }
+    const started = { workers: [workers[0]], targets: { first }, aliases: { auto: ['first'] } }
+    const { served, url, file } = await serveWith(t, { scheduler: started }, [], {
+      FIRST_KEY: 'one',
+      SECOND_KEY: 'two',
+    })
+    const ask = async (model: string) =>
+      send(url + path, { headers: { 'x-session-id': 's' }, body: { ...request, model } })
+    const reload = async (scheduler: unknown, said: string) => {
+      writeFileSync(file, JSON.stringify({ scheduler }))
+      served.err = ''
+      served.process.kill('SIGHUP')
+      await until(t, said, () => served.err.includes(said))
+      t.is(served.err.trim().split('\n').length, 1)
+    }
+    t.is((await ask('auto')).headers['x-warmpath-target'], 'first')
+    const both = { workers, targets: { first, second }, aliases: { auto: ['second', 'first'] } }
+    await reload(both, '1 workers came, 0 leave; targets added: second')
+    t.is((await ask('second')).headers['x-warmpath-worker'], 'w2')
+    t.is(two.received.at(-1)?.headers.authorization, 'Bearer two')
+
+    const renamed = { ...both, targets: { first: { ...first, model: 'other' }, second } }
+    await reload(renamed, 'goes on as it was: scheduler.targets.first.model has changed')
+    const unset = { ...both, targets: { first, second: { ...second, credential: 'env:NOT_SET' } } }
+    await reload(unset, 'goes on as it was: scheduler.targets.second.credential refers to')
+    t.is((await ask('second')).status, 200)
+
+    const left = { workers: [workers[1]], targets: { second: { ...second, credential: 'new' } } }
+    await reload(
+      { ...left, aliases: { auto: ['second'] } },
+      'targets removed: first; targets changed',
+    )
+    t.is((await ask('auto')).headers['x-warmpath-worker'], 'w2')
+    t.is(two.received.at(-1)?.headers.authorization, 'Bearer new')
+    const gone = await ask('first')
+    t.is(gone.status, 404)
+    const status = JSON.parse((await send(`${url}/status`)).body)
+    t.deepEqual([status.sessions, status.targets, status.workers.length], [1, ['second'], 1])
+    served.process.kill('SIGTERM')
+    t.is(await served.code, 0)
+  },
+)
+
+test.serial('neither --check nor a file that is refused connects to an engine', async (t) => {
+  const publisher = createServer().listen(0, '127.0.0.1')
+  await once(publisher, 'listening')
+  t.teardown(() => publisher.close())
+  let connections = 0
+  publisher.on('connection', (socket) => {
+    connections += 1
+    socket.destroy()
+  })
+  const { port } = publisher.address() as AddressInfo
+  const kvEvents = `tcp://127.0.0.1:${port}`
+  const worker = { url: 'http://127.0.0.1:1' }
+  const listening = { scheduler: { workers: [{ ...worker, kvEvents }] } }
+  const checked = run(t, ['serve', '--check', '-c', configFile(t, listening)])
+  t.is(await checked.code, 0)
+  const bad = { scheduler: { workers: [{ ...worker, kvEvents: `${kvEvents}9999` }] } }
+  t.is(await run(t, ['serve', '--check', '-c', configFile(t, bad)]).code, 2)
+
+  const { served, file } = await serve(t, { scheduler: { workers: [worker] } })
+  const other = { ...listening.scheduler, seed: 5 }
+  writeFileSync(file, JSON.stringify({ scheduler: other }))
+  served.process.kill('SIGHUP')
+  await until(t, 'it is refused', () => served.err.includes('scheduler.seed has changed'))
+  t.is(connections, 0)
+  writeFileSync(file, JSON.stringify(listening))
+  served.process.kill('SIGHUP')
+  await until(t, 'it is listened to', () => connections > 0)
   served.process.kill('SIGTERM')
   t.is(await served.code, 0)
 })

@@ -1,6 +1,6 @@
 /** A gateway that goes over to other workers: all of what changed, or nothing. */
 import test, { type ExecutionContext } from 'ava'
-import type { SchedulerOptions } from '../src/index.js'
+import { Scheduler, type SchedulerOptions } from '../src/index.js'
 import { openGateway, until } from './gateway-support.js'
 import { chat } from './support/requests.js'
 
@@ -10,6 +10,10 @@ const worker = (id: string, more: object = {}): Workers[number] => ({
   id,
   url: `http://${id}.invalid`,
   ...more,
+})
+
+const model = (name: string, workers: string[], more: object = {}) => ({
+  [name]: { workers, ...more },
 })
 
 async function opened(t: ExecutionContext, scheduler: SchedulerOptions) {
@@ -28,9 +32,9 @@ test('an idle worker that has changed is replaced once, and those after it come'
   t.deepEqual(
     status().map(({ id, capacityTokens, health }) => [id, capacityTokens, health]),
     [
-      ['a', 200_000, 'up'],
       ['b', null, 'up'],
       ['c', null, 'up'],
+      ['a', 200_000, 'up'],
     ],
   )
   t.is(reload(next), '0 workers came, 0 leave')
@@ -88,4 +92,194 @@ test('what cannot be done as a whole is refused, and nothing has changed', async
   scheduler.removeWorker('c')
   t.is(reload({ workers: all, targets: grown }), '2 workers came, 0 leave')
   t.deepEqual(ids(), ['a', 'b', 'd', 'c'])
+})
+
+const TWO: SchedulerOptions = {
+  workers: [worker('a'), worker('b')],
+  targets: { ...model('one', ['a']), ...model('two', ['b']) },
+  aliases: { auto: ['one', 'two'] },
+}
+
+test('targets and aliases come and go, with workers of their own, of others, or hosted', async (t) => {
+  const { scheduler, reload } = await opened(t, TWO)
+  const session = await scheduler.submit(chat('s', 'hello', { model: 'auto' }))
+  t.is(session.target, 'one')
+  session.complete()
+  const hosted = { provider: 'anthropic', credential: 'a-key' }
+  t.is(
+    reload({
+      workers: [worker('a'), worker('b'), worker('c')],
+      targets: {
+        ...TWO.targets,
+        ...model('again', ['a']),
+        ...model('three', ['c']),
+        claude: hosted,
+      },
+      aliases: { auto: ['three', 'one'], other: ['again', 'claude'] },
+    }),
+    '2 workers came, 0 leave; targets added: again, three, claude',
+  )
+  const [again, three] = [
+    await scheduler.submit(chat('t', 'hello', { model: 'again' })),
+    await scheduler.submit(chat('u', 'hello', { model: 'auto' })),
+  ]
+  t.deepEqual([again.worker, three.worker, three.target], ['a', 'c', 'three'])
+  // Its binding is older than the new order of preference.
+  const bound = await scheduler.submit(chat('s', 'hello', { model: 'auto' }))
+  t.is(bound.target, 'one')
+  for (const turn of [again, three, bound]) turn.complete()
+  t.deepEqual(scheduler.models().slice(0, 2), ['auto', 'other'])
+
+  t.is(
+    reload({
+      workers: [worker('c')],
+      targets: model('three', ['c']),
+      aliases: { auto: ['three'] },
+    }),
+    '0 workers came, 3 leave; targets removed: one, two, again, claude',
+  )
+  const status = scheduler.status()
+  t.deepEqual([status.targets, status.workers.map(({ id }) => id)], [['three'], ['c']])
+  t.is(status.sessions, 3)
+  const rebound = await scheduler.submit(chat('s', 'hello', { model: 'auto' }))
+  t.is(rebound.target, 'three')
+  rebound.complete()
+  await t.throwsAsync(scheduler.submit(chat('s', 'hello', { model: 'two' })), {
+    code: 'WARMPATH_UNKNOWN_MODEL',
+  })
+  t.is(scheduler.receipt(bound.receiptId)?.target, 'one')
+})
+
+test('a target that goes keeps the turns that it has, and its name comes back as another one', async (t) => {
+  const { scheduler, reload, status } = await opened(t, TWO)
+  const running = await scheduler.submit(chat('s', 'hello', { model: 'two' }))
+  const one = { workers: [worker('a')], targets: model('one', ['a']) }
+  reload(one)
+  t.deepEqual(
+    status().map(({ id, health }) => [id, health]),
+    [
+      ['a', 'up'],
+      ['b', 'draining'],
+    ],
+  )
+  t.is(running.target, 'two')
+  t.throws(() => reload({ ...TWO, aliases: {} }), { message: /targets\.two\.workers .*"b" still/ })
+  running.complete({ promptTokens: 10, completionTokens: 1 })
+  await until(t, 'its worker has gone', () => status().length === 1)
+  t.is(reload({ ...TWO, aliases: {} }), '1 workers came, 0 leave; targets added: two')
+  const back = await scheduler.submit(chat('s', 'hello', { model: 'two' }))
+  t.is(back.worker, 'b')
+  back.complete()
+})
+
+test('credential, price and headers change where they are: caches and sessions stay', async (t) => {
+  const hosted = (credential: string, input: number): SchedulerOptions => ({
+    workers: [worker('a', { headers: { 'x-key': credential } })],
+    targets: {
+      own: { workers: ['a'], credential },
+      claude: { provider: 'anthropic', credential, price: { input, output: 2 } },
+    },
+    continuity: { policy: 'lookahead' },
+    aliases: { auto: ['own', 'claude'] },
+  })
+  const { scheduler, reload } = await opened(t, hosted('first', 1))
+  const turn = await scheduler.submit(chat('s', 'hello', { model: 'own' }))
+  turn.complete()
+  const before = scheduler.status()
+  t.is(
+    reload(hosted('second', 5)),
+    '0 workers came, 0 leave; 1 have other headers; targets changed: own, claude',
+  )
+  t.deepEqual(scheduler.status().workers, before.workers)
+  const after = await scheduler.submit(chat('s', 'hello', { model: 'own' }))
+  t.is(after.init.headers.authorization, 'Bearer second')
+  t.is(after.init.headers['x-key'], 'second')
+  after.complete()
+  const messages = { ...chat('n', 'hello', { model: 'auto', max_tokens: 9 }), path: '/v1/messages' }
+  const asked = await scheduler.submit(messages)
+  const rows = asked.receipt()?.model?.rows ?? []
+  t.is(rows.find(({ target }) => target === 'claude')?.price?.input, 5)
+  asked.complete()
+})
+
+const REFUSED: [what: string, change: Partial<SchedulerOptions>, field: string][] = [
+  [
+    'a model',
+    { targets: { ...TWO.targets, ...model('one', ['a'], { model: 'x' }) } },
+    'targets.one.model',
+  ],
+  [
+    'a provider',
+    { targets: { ...TWO.targets, ...model('one', ['a'], { provider: 'x' }) } },
+    'targets.one.provider',
+  ],
+  [
+    'a cache',
+    { targets: { ...TWO.targets, ...model('one', ['a'], { cache: { ttlSeconds: 9 } }) } },
+    'targets.one.cache',
+  ],
+  [
+    'targets put together',
+    { targets: { ...model('one', ['a', 'b']), ...model('two', ['a', 'b']) } },
+    'targets.two.workers',
+  ],
+  ['admission', { admission: { policy: 'lease' } }, 'admission'],
+  ['a seed', { seed: 3 }, 'seed'],
+  ['the size of a block', { cache: { blockTokens: 16 } }, 'cache'],
+  ['a policy', { continuity: { policy: 'sticky' } }, 'continuity.policy'],
+  ['headers that pass', { forward: { headers: ['x-a'] } }, 'forward'],
+]
+
+test('what only another process can have is refused by its name, and nothing has changed', async (t) => {
+  const { scheduler, reload } = await opened(t, TWO)
+  const before = scheduler.status()
+  for (const [what, change, field] of REFUSED) {
+    const error = t.throws(() => reload({ ...TWO, ...change }), { code: 'WARMPATH_CONFIG' }, what)
+    t.true(error?.message.startsWith(`scheduler.${field} has changed`), error?.message)
+  }
+  t.deepEqual(scheduler.status(), before)
+  t.is(reload(TWO), '0 workers came, 0 leave')
+})
+
+test('targets that shared their workers are not taken apart', async (t) => {
+  const workers = [worker('a'), worker('b')]
+  const together = { ...model('one', ['a', 'b']), ...model('two', ['a', 'b']) }
+  const { reload } = await opened(t, { workers, targets: together })
+  t.throws(() => reload({ workers, targets: TWO.targets ?? {} }), {
+    message: /targets\.two\.workers/,
+  })
+})
+
+test('a worker that cannot come back, since its name was taken meanwhile, harms nobody', async (t) => {
+  const { scheduler, reload, status } = await opened(t, { workers: [worker('a'), worker('b')] })
+  const turn = await scheduler.submit(chat('s'))
+  const name = turn.worker
+  reload({
+    workers: ['a', 'b'].map((id) => worker(id, id === name ? { capacityTokens: 5_000 } : {})),
+  })
+  turn.complete()
+  scheduler.removeWorker(name)
+  scheduler.addWorker(worker(name, { capacityTokens: 7_000 }))
+  await new Promise((resolve) => setTimeout(resolve, 600))
+  t.is(status().filter(({ id }) => id === name).length, 1)
+})
+
+test('a scheduler of its own goes over to other options too; a shared or closed one does not', async (t) => {
+  using scheduler = new Scheduler({ workers: [worker('a')] })
+  t.deepEqual(scheduler.reconfigure({ workers: [worker('b')] }), {
+    workersAdded: ['b'],
+    workersLeaving: ['a'],
+    workersChanged: [],
+    targetsAdded: [],
+    targetsRemoved: [],
+    targetsChanged: [],
+  })
+  t.deepEqual(
+    scheduler.status().workers.map(({ id }) => id),
+    ['b'],
+  )
+  using shared = Scheduler.shared('reconfigured', { workers: [worker('a')] })
+  t.throws(() => shared.reconfigure({ workers: [worker('b')] }), { code: 'WARMPATH_CONFIG' })
+  scheduler.close()
+  t.throws(() => scheduler.reconfigure({ workers: [worker('b')] }), { code: 'WARMPATH_CLOSED' })
 })

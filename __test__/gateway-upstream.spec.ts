@@ -42,13 +42,26 @@ for (const [when, begin] of Object.entries(LEAVING)) {
     t.is(worker.connections.open, clients)
     for (const req of reqs as { destroy(): void }[]) req.destroy()
     await until(t, 'they are closed', () => worker.connections.open === 0)
-    // A connection that was opened in place of one of them would be seen before that of this turn.
-    worker.handler = (_req, res) => res.end('{}')
-    await send(gateway.url + path, { body: request })
-    t.is(worker.connections.ever, clients + 1)
     t.is(gateway.scheduler.status().reservations, 0)
   })
 }
+
+test('clients that leave at any moment take nothing from those that stay', async (t) => {
+  const worker = await startWorker(t, (_req, res) => res.end('{}'))
+  const gateway = await gatewayOver(t, [worker])
+  const url = gateway.url + path
+  const statuses: number[] = []
+  for (let wave = 0; wave < 10; wave += 1) {
+    const leaving = Array.from({ length: 30 }, () => start(url, { body: request }))
+    for (const [at, req] of leaving.entries()) setTimeout(() => req.destroy(), at / 4)
+    const staying = Array.from({ length: 20 }, () => send(url, { body: request }))
+    statuses.push(...(await Promise.all(staying)).map(({ status }) => status))
+  }
+  t.deepEqual(statuses, Array(200).fill(200))
+  await until(t, 'nothing is left', () => {
+    return worker.connections.open === 0 && gateway.scheduler.status().reservations === 0
+  })
+})
 
 test('a worker that closes its connection after each answer is asked again and again', async (t) => {
   const worker = await startWorker(t, (_req, res) => {

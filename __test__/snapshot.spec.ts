@@ -115,11 +115,13 @@ test('what is damaged, foreign or late is refused and changes nothing', async (t
     codeOf(() => scheduler.restore(text)),
     'WARMPATH_INVALID_ARGUMENT',
   )
-  const wrong = { exact: 'all' as 'keep' }
-  t.is(
-    codeOf(() => scheduler.restore(bytes, wrong)),
-    'WARMPATH_INVALID_ARGUMENT',
-  )
+  for (const wrong of [{ exact: 'all' }, { exact: 1 }, { exakt: 'keep' }, [], null, 'keep', 7]) {
+    t.is(
+      codeOf(() => scheduler.restore(bytes, wrong as object)),
+      'WARMPATH_INVALID_ARGUMENT',
+      JSON.stringify(wrong),
+    )
+  }
   t.is(scheduler.restore(bytes, { exact: 'as-predicted' }).sessions, 1)
   t.is(
     codeOf(() => scheduler.restore(bytes)),
@@ -160,4 +162,18 @@ test('a worker that is not configured any more takes its cache along', async (t)
   t.true(restored.dropped.blocks > 0)
   t.is(restored.sessions, 1)
   t.is(again.scheduler.peek(turnOf('one', 3))?.overlapTokens, 0)
+})
+
+test('what was cached in blocks of another size is left out, and told', async (t) => {
+  using old = fleet()
+  const turn = await old.scheduler.submit(chat('s', 'long '.repeat(2_000)))
+  turn.complete()
+  const bytes = await bytesOf(old.scheduler)
+  using same = fleet()
+  using other = fleet({ cache: { blockTokens: 16 } })
+  const [kept, left] = [same.scheduler.restore(bytes), other.scheduler.restore(bytes)]
+  t.like(kept, { sessions: 1, dropped: { places: 0, resized: 0 } })
+  t.like(left, { sessions: 1, blocks: 0, dropped: { places: 1 } })
+  t.is(left.dropped.resized, other.scheduler.status().workers.length)
+  t.true(kept.blocks > 0)
 })

@@ -31,6 +31,8 @@ const SCENARIOS = [
   { name: 'turn-100k', operation: 'the same of 100k tokens', wide: true },
   { name: 'turn-10k-body', operation: 'the same of 10k, held against the last body', wide: true },
   { name: 'turn-100k-body', operation: 'the same of 100k', wide: true },
+  { name: 'workers-1k', operation: 'a worker of 1,000 that come at once' },
+  { name: 'workers-16k', operation: 'a worker of 16,000 that come at once' },
 ]
 
 const HELP = `Usage: npm run bench:instructions -- [options]

@@ -55,6 +55,7 @@ export {
   type PriceOptions,
   parseBody,
   type Receipt,
+  type Reconfigured,
   type Refusal,
   type RequestFacts,
   type ResponseFacts,

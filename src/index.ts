@@ -42,6 +42,7 @@ export {
   type Usage,
 } from './dialects/index.js'
 export { ERROR_CODES, type ErrorCode, type ErrorOptions, WarmpathError } from './errors.js'
+export type { Reconfigured } from './fleet.js'
 export { responseHeaders, upstreamUrl } from './forward/index.js'
 export { type HeaderMap, type HeadersLike, readHeaders } from './identity/index.js'
 export type {

@@ -27,6 +27,8 @@ export interface Placement {
   /** Estimated. */
   readonly promptTokens: number
   readonly predictedCachedTokens: number
+  /** Why this model, as `reasonOf` reads it. */
+  readonly why: number
   /** The core's own name of a session that the request did not name, as receipts show it. */
   readonly derivedSession: string | undefined
 }
@@ -55,6 +57,7 @@ export interface Settlement {
   readonly rank: number | undefined
   readonly receipt: number
   readonly predictedCachedTokens: number
+  readonly why: number
   readonly heldMs: number
 }
 
@@ -93,11 +96,12 @@ const OUT = {
   receipt: 8,
   promptTokens: 9,
   predicted: 10,
+  why: 12,
   keyHigh: 13,
   keyLow: 14,
   size: 16,
 } as const
-const SETTLEMENT = 8
+const SETTLEMENT = 9
 const SETTLEMENTS = 32
 const LOOK_EVERY_MS = 1000
 const MAX_DELAY_MS = 0x7fff_ffff
@@ -328,6 +332,7 @@ export class Link {
       receipt: out[OUT.receipt] ?? 0,
       promptTokens: out[OUT.promptTokens] ?? 0,
       predictedCachedTokens: out[OUT.predicted] ?? 0,
+      why: out[OUT.why] ?? -1,
       derivedSession: high === 0 && low === 0 ? undefined : `prompt-${hex(high)}${hex(low)}`,
     }
   }
@@ -342,9 +347,10 @@ export class Link {
     const receipt = this.#out[at + 5] ?? 0
     const predictedCachedTokens = this.#out[at + 6] ?? 0
     const heldMs = (this.#out[at + 7] ?? 0) / 1000
+    const why = this.#out[at + 8] ?? -1
     due.push([
       waiting.waiter,
-      { outcome, target, worker, rank, receipt, predictedCachedTokens, heldMs },
+      { outcome, target, worker, rank, receipt, predictedCachedTokens, why, heldMs },
     ])
   }
 

@@ -34,6 +34,7 @@ type FramedTurn = [
 /** `now` is whole microseconds since the Unix epoch; `out` is laid out in `link.ts`. */
 export interface NativeFace {
   openScheduler(options: string, wake: () => void): SchedulerHandle
+  checkOptions(options: string): void
   sharedScheduler(name: string, options: string, wake: () => void): SchedulerHandle
   closeScheduler(handle: SchedulerHandle, now: number, out: Float64Array): void
   recallBody(
@@ -61,6 +62,11 @@ export interface NativeFace {
   candidates(...turn: FramedTurn): string
   topology(handle: SchedulerHandle): string
   addWorker(handle: SchedulerHandle, now: number, worker: string, out: Float64Array): number
+  addGroup(handle: SchedulerHandle, now: number, group: string): number
+  addTarget(handle: SchedulerHandle, target: string, out: Float64Array): number
+  reviseTarget(handle: SchedulerHandle, target: number, revised: string, out: Float64Array): void
+  removeTarget(handle: SchedulerHandle, target: number, out: Float64Array): void
+  reviseWorker(handle: SchedulerHandle, worker: number, detail: string, out: Float64Array): void
   setHealth(
     handle: SchedulerHandle,
     now: number,
@@ -100,7 +106,7 @@ export interface NativeFace {
     out: Float64Array,
   ): string
   receipt(handle: SchedulerHandle, id: number): string | null
-  turnReason(handle: SchedulerHandle, receipt: number): { isSwitch: boolean; reason: string } | null
+  reasonCodes(): string[]
   status(handle: SchedulerHandle): string
 }
 

@@ -21,7 +21,8 @@ import {
   workerEntry,
 } from './config/index.js'
 import { type DialectName, TextSink } from './dialects/index.js'
-import { WarmpathError } from './errors.js'
+import { fromNative, WarmpathError } from './errors.js'
+import { Fleet, type Reconfigured, refuseFixed } from './fleet.js'
 import { requestHeaders } from './forward/index.js'
 import { type HeadersLike, readHeaders } from './identity/index.js'
 import { NO_TEXT, PromptKind, type TurnFrame } from './link/frame.js'
@@ -34,7 +35,7 @@ import {
   statusOf,
 } from './link/report.js'
 import {
-  EXACT,
+  checkRestoreOptions,
   type Restored,
   type RestoreOptions,
   readSnapshot,
@@ -89,9 +90,10 @@ interface TakenTurn {
 const shared = new Map<string, Scheduler>()
 
 export class Scheduler {
-  readonly #config: ResolvedConfig
   readonly #clock: Clock
-  readonly #catalog: Catalog
+  readonly #fleet: Fleet
+  #config: ResolvedConfig
+  #catalog: Catalog
   readonly #link: Link
   readonly #rules: RequestRules
   readonly #sharedName: string | undefined
@@ -127,6 +129,7 @@ export class Scheduler {
     )
     try {
       checkTargets(sharedName, this.#link, config)
+      this.#fleet = new Fleet(this.#link, config)
       this.#recorder = openRecorder(config, this.#link, this.#clock)
     } catch (error) {
       this.#link.close()
@@ -149,6 +152,43 @@ export class Scheduler {
     const scheduler = new Scheduler(options, name)
     shared.set(name, scheduler)
     return scheduler
+  }
+
+  /**
+   * Finds out whether a scheduler can be opened with these options. Nothing is opened, connected or
+   * listened to. Says how many workers and targets they come to. Throws CONFIG as the constructor does,
+   * but for sinks that cannot be opened.
+   */
+  static check(options: SchedulerOptions): { readonly workers: number; readonly targets: number } {
+    const config = resolve(options)
+    checkNative(config)
+    return { workers: config.workers.length, targets: config.targets.length }
+  }
+
+  /**
+   * Goes over to other options while turns run: workers and targets come and go, aliases change, and so
+   * do the credential, price, grade, dialect and context size of a target and the headers of a worker.
+   * Sessions and what is known of caches stay. A worker that goes, or whose address, capacity or events
+   * have changed, finishes its turns first. A target that goes keeps the turns that it has; sessions that
+   * are bound to it are bound anew by their next turn.
+   *
+   * Everything else has to be as it was: the model, provider and cache of a target, which targets share
+   * their workers, and all other options but the logger and the sinks of a trace. Throws CONFIG with the
+   * field, also for a shared scheduler, and nothing has changed then. O(workers + targets).
+   */
+  reconfigure(options: SchedulerOptions): Reconfigured {
+    if (this.#sharedName !== undefined) {
+      throw new WarmpathError('WARMPATH_CONFIG', 'options: those of a shared scheduler stay')
+    }
+    if (this.#link.closed) throw new WarmpathError('WARMPATH_CLOSED', 'the scheduler is closed')
+    const next = resolve(options)
+    refuseFixed(this.#config, next)
+    checkNative(next)
+    const { workers, targets, aliases, groups } = next
+    const changes = this.#fleet.goOver(next)
+    this.#config = { ...this.#config, workers, targets, aliases, groups }
+    this.#catalog = new Catalog(targets, aliases)
+    return changes
   }
 
   /**
@@ -261,16 +301,12 @@ export class Scheduler {
 
   /**
    * Takes over what a snapshot holds, as far as it is still to be believed: what has become too old
-   * meanwhile is left out, and so are workers and targets that are not configured any more. Before the
-   * first turn. Throws SNAPSHOT_INVALID, SNAPSHOT_VERSION, SNAPSHOT_NOT_FRESH; nothing has changed then.
+   * meanwhile is left out, and so are workers and targets that are not configured any more, and what was
+   * cached in blocks of another size; `dropped` says how much. Before the first turn. Throws SNAPSHOT_INVALID, SNAPSHOT_VERSION, SNAPSHOT_NOT_FRESH; nothing has changed then.
    */
   restore(bytes: Uint8Array, options: RestoreOptions = {}): Restored {
     if (!(bytes instanceof Uint8Array)) refuseArgument('bytes', 'a Uint8Array')
-    const { exact = 'drop' } = options ?? {}
-    if (!Object.hasOwn(EXACT, exact)) {
-      refuseArgument('options.exact', Object.keys(EXACT).join(', '))
-    }
-    return readSnapshot(this.#link, bytes, { exact })
+    return readSnapshot(this.#link, bytes, checkRestoreOptions(options))
   }
 
   /** Names that a client may ask for; empty in the short form, which takes any. */
@@ -330,6 +366,7 @@ export class Scheduler {
     if (this.#sharedName !== undefined && shared.get(this.#sharedName) === this) {
       shared.delete(this.#sharedName)
     }
+    this.#fleet.close()
     this.#link.close()
     this.#recorder?.close()
   }
@@ -540,6 +577,15 @@ export class Scheduler {
 /** Whether the turn may go at once. */
 function isPlaced(placement: Placement): placement is Placement & Route {
   return placement.worker !== undefined
+}
+
+/** What only the core checks. */
+function checkNative(config: ResolvedConfig): void {
+  try {
+    native.checkOptions(nativeOptions(config))
+  } catch (error) {
+    throw fromNative(error)
+  }
 }
 
 /** A shared scheduler may have been opened by somebody with other targets. */

@@ -62,7 +62,10 @@ export interface TurnPlan {
 }
 
 /** A placement that has a worker. */
-export type Route = Pick<Placement, 'target' | 'rank' | 'receipt' | 'predictedCachedTokens'> & {
+export type Route = Pick<
+  Placement,
+  'target' | 'rank' | 'receipt' | 'predictedCachedTokens' | 'why'
+> & {
   readonly worker: number
 }
 
@@ -150,10 +153,10 @@ export class Turn {
 
   /**
    * Why its model answers, as a code of docs/reasons.md, and whether its session changes its model with
-   * it. Undefined when the receipt has been overwritten.
+   * it. Undefined where no receipts are kept.
    */
   get reason(): TurnReason | undefined {
-    return reasonOf(this.#plan.link, this.#route.receipt)
+    return reasonOf(this.#route.why)
   }
 
   get predictedCachedTokens(): number {

@@ -41,6 +41,11 @@ export function kvEventsEntry(value: unknown, path: string): KvEventsEntry {
   }
 }
 
+/** Whether the engine connects to us. */
+export function isListenedAt({ endpoint }: KvEventsEntry): boolean {
+  return ANY_HOST.has(portsOf(endpoint, 1).host)
+}
+
 /** Whether this process would have to listen at one port for both; only one of them would be heard. */
 export function isListenedAtByBoth(one: KvEventsEntry, other: KvEventsEntry): boolean {
   const [a, b] = [portsOf(one.endpoint, one.ranks ?? 1), portsOf(other.endpoint, other.ranks ?? 1)]

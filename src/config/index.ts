@@ -7,8 +7,16 @@ export { Catalog } from './catalog.js'
 export { HOP_BY_HOP, OF_ONE_CONNECTION } from './connection.js'
 export type { ContinuitySettings, Grade, ModelCard, ModelPolicy } from './continuity.js'
 export { type EnvCredential, env } from './env.js'
-export { nativeOptions, nativeWorker, type TargetDetail, type WorkerDetail } from './native.js'
+export {
+  nativeGroup,
+  nativeOptions,
+  nativeTarget,
+  nativeWorker,
+  type TargetDetail,
+  type WorkerDetail,
+} from './native.js'
 export { type ResolvedConfig, resolve, type TargetEntry } from './resolve.js'
+export { identity } from './scope.js'
 export { type Auth, DEFAULT_TARGET } from './target.js'
 export type { TraceFunction, TraceOptions, TraceSettings, TraceSink } from './trace.js'
 export type {

@@ -13,24 +13,35 @@ export type WorkerDetail = Pick<WorkerEntry, 'url' | 'headers'>
 export type TargetDetail = Omit<TargetEntry, 'name' | 'group' | 'scope'>
 
 export function nativeOptions(config: ResolvedConfig): string {
-  const { cache, admission, score, limits, seed } = config.settings
+  const { cache: _ofGroups, admission, score, limits, seed } = config.settings
   const { bodyBytes: _own, ...nativeLimits } = limits
   return JSON.stringify({
-    groups: config.groups.map((rules) => ({ blockTokens: cache.blockTokens, ...rules })),
+    groups: config.groups.map((_, group) => nativeGroup(config, group)),
     workers: config.workers.map((worker) => nativeWorker(worker, worker.group)),
-    targets: config.targets.map(({ name, group, scope, ...detail }) => ({
-      name,
-      group,
-      model: nativeModel(detail.card),
-      cache: scope,
-      detail: JSON.stringify(detail satisfies TargetDetail),
-    })),
+    targets: config.targets.map((target) => nativeTarget(target, target.group)),
     admission,
     continuity: config.continuity,
     score,
     limits: nativeLimits,
     seed,
   })
+}
+
+export function nativeGroup({ groups, settings }: ResolvedConfig, group: number): object {
+  return { blockTokens: settings.cache.blockTokens, ...groups[group] }
+}
+
+export function nativeTarget(
+  { name, group: _, scope, ...detail }: TargetEntry,
+  group: number,
+): object {
+  return {
+    name,
+    group,
+    model: nativeModel(detail.card),
+    cache: scope,
+    detail: JSON.stringify(detail satisfies TargetDetail),
+  }
 }
 
 function nativeModel({ price, ...card }: ModelCard): object {

@@ -11,7 +11,7 @@ import type { HeaderMap } from '../identity/index.js'
 import { type CacheRules, groupCache } from './cache.js'
 import { callback, dictionary, type Fields, fields, list, name, refuse, shown } from './check.js'
 import { type ContinuitySettings, catalogueOf, continuity } from './continuity.js'
-import { isListenedAtByBoth } from './events.js'
+import { isListenedAt, isListenedAtByBoth } from './events.js'
 import { type CacheScope, scopeOf } from './scope.js'
 import { type Settings, settings } from './settings.js'
 import { type TargetDraft, targetDrafts } from './target.js'
@@ -70,13 +70,13 @@ export function resolve(
   const groupOfWorker = (id: string, path: string): number =>
     groupOf.get(id) ?? refuse(path, 'every worker must serve a target', `unused ${shown(id)}`)
   const settled = settings(given)
-  const membersOf = (group: number): TargetDraft[] =>
-    drafts.filter((draft) => groupOf.get(draft.workers[0] ?? '') === group)
-  const count = new Set(groupOf.values()).size
+  const members: TargetDraft[][] = []
+  for (const draft of drafts) {
+    const group = groupOf.get(draft.workers[0] ?? '') ?? 0
+    members[group] = [...(members[group] ?? []), draft]
+  }
   return {
-    groups: Array.from({ length: count }, (_, group) =>
-      groupCache(settled.cache.rules, membersOf(group)),
-    ),
+    groups: members.map((each) => groupCache(settled.cache.rules, each)),
     workers: [...workers.values()].map((worker, at) => ({
       ...worker,
       group: groupOfWorker(worker.name, `workers[${at}].id`),
@@ -84,7 +84,7 @@ export function resolve(
     targets: drafts.map((draft) => {
       const { workers: served, cache: _ofGroup, ...rest } = draft
       const group = groupOfWorker(served[0] ?? '', `targets.${draft.name}.workers`)
-      return { ...rest, group, scope: scopeOf(draft, membersOf(group)) }
+      return { ...rest, group, scope: scopeOf(draft, members[group] ?? []) }
     }),
     aliases: named,
     settings: settled,
@@ -98,12 +98,16 @@ export function resolve(
 
 function declaredWorkers(value: unknown): Map<string, WorkerEntry> {
   const workers = new Map<string, WorkerEntry>()
+  const listening: WorkerEntry[] = []
   for (const [at, item] of list(value ?? [], 'workers').entries()) {
     const worker = workerEntry(item, `workers[${at}]`)
     if (workers.has(worker.name)) {
       refuse(`workers[${at}].id`, 'ids must be unique', shown(worker.name))
     }
-    refuseSharedPort(worker, [...workers.values()], `workers[${at}].kvEvents`)
+    if (worker.kvEvents !== undefined && isListenedAt(worker.kvEvents)) {
+      refuseSharedPort(worker, listening, `workers[${at}].kvEvents`)
+      listening.push(worker)
+    }
     workers.set(worker.name, worker)
   }
   return workers

@@ -29,7 +29,7 @@ export function scopeOf(target: Member, members: readonly Member[]): CacheScope 
 }
 
 /** The same after a restart, and no secret. */
-function identity({ model, auth }: Member): string {
+export function identity({ model, auth }: Pick<Member, 'model' | 'auth'>): string {
   return createHash('sha256')
     .update(JSON.stringify([model, auth]))
     .digest('hex')

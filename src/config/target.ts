@@ -123,9 +123,10 @@ function all(declared: readonly string[], path: string): readonly string[] {
 }
 
 function named(value: unknown, path: string, declared: readonly string[]): readonly string[] {
+  const known = new Set<unknown>(declared)
   const ids = list(value, path).map((item, at) => {
-    const known = declared.find((id) => id === item)
-    return known ?? refuse(`${path}[${at}]`, `must be one of ${declared.join(', ')}`, shown(item))
+    if (known.has(item)) return item as string
+    return refuse(`${path}[${at}]`, `must be one of ${declared.join(', ')}`, shown(item))
   })
   if (ids.length === 0) refuse(path, 'needs at least one worker id')
   return [...new Set(ids)]

@@ -204,23 +204,23 @@ interface OpenedScheduler {
 }
 
 /** Throws WARMPATH_CONFIG with the field's name as the gateway's configuration has it. */
-function openScheduler(
-  given: GatewayConfig['scheduler'],
-  { bodyBytes }: GatewayLimits,
-): OpenedScheduler {
+function openScheduler(given: GatewayConfig['scheduler'], limits: GatewayLimits): OpenedScheduler {
   if (given instanceof Scheduler) return { scheduler: given, owned: false, openSinks: () => {} }
+  const { options, open } = openedLater(schedulerOptions(given, limits))
+  const openSinks = () => withPrefix(open)
+  return withPrefix(() => ({ scheduler: new Scheduler(options), owned: true, openSinks }))
+}
+
+/** The options of a scheduler that the gateway owns. Throws WARMPATH_CONFIG. */
+function schedulerOptions(given: unknown, { bodyBytes }: GatewayLimits): SchedulerOptions {
   const { limits, ...rest } = plainObject(given, 'scheduler') as SchedulerOptions
   if (limits !== undefined && 'bodyBytes' in plainObject(limits, 'scheduler.limits')) {
     refuse('scheduler.limits.bodyBytes', 'left out: it is the limits.bodyBytes of the gateway')
   }
-  const { options, open } = openedLater(rest)
-  const openSinks = () => withPrefix(open)
-  return withPrefix(() => {
-    const scheduler = new Scheduler({ ...options, limits: { ...limits, bodyBytes } })
-    return { scheduler, owned: true, openSinks }
-  })
+  return { ...rest, limits: { ...limits, bodyBytes } }
 }
 
+/** Names fields as the gateway's configuration has them. */
 function withPrefix<T>(make: () => T): T {
   try {
     return make()
@@ -247,6 +247,8 @@ export {
   openScheduler,
   readConfig,
   type Settings,
+  schedulerOptions,
   settle,
   type Timeouts,
+  withPrefix,
 }

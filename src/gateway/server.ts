@@ -17,7 +17,7 @@ import {
   type ServerResponse,
 } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { type Dialect, dialectOf, type Scheduler, WarmpathError } from '../index.js'
+import { type Dialect, dialectOf, Scheduler, WarmpathError } from '../index.js'
 import { accessLine } from './access.js'
 import { Bodies } from './body.js'
 import {
@@ -25,7 +25,9 @@ import {
   type GatewayConfig,
   openScheduler,
   type Settings,
+  schedulerOptions,
   settle,
+  withPrefix,
 } from './config.js'
 import { Exchange } from './exchange.js'
 import { fail } from './failure.js'
@@ -74,7 +76,6 @@ async function startGateway(config: GatewayConfig): Promise<Gateway> {
   let stopped: Promise<void> | undefined
   const reloader = new Reloader(config, scheduler)
   const close = async () => {
-    reloader.close()
     await running.stop()
     if (owned) await end(scheduler)
   }
@@ -91,13 +92,20 @@ async function startGateway(config: GatewayConfig): Promise<Gateway> {
 
 /**
  * What a configuration comes to, in a few words. Throws WARMPATH_CONFIG as `startGateway` does, but for
- * an address that cannot be had and a sink that cannot be opened; nothing is started, no file touched.
+ * an address that cannot be had and a sink that cannot be opened; nothing is started, connected or listened to, no file touched.
  */
 function checkConfig(config: GatewayConfig): string {
-  const { scheduler, owned } = openScheduler(config.scheduler, settle(config).limits)
-  const { workers, targets } = scheduler.status()
-  if (owned) scheduler.close()
-  return `${workers.length} workers, ${targets.length} targets`
+  const { limits } = settle(config)
+  const { workers, targets } = fleetOf(config.scheduler, limits)
+  return `${workers} workers, ${targets} targets`
+}
+
+function fleetOf(given: GatewayConfig['scheduler'], limits: Settings['limits']) {
+  if (!(given instanceof Scheduler)) {
+    return withPrefix(() => Scheduler.check(schedulerOptions(given, limits)))
+  }
+  const { workers, targets } = given.status()
+  return { workers: workers.length, targets: targets.length }
 }
 
 /** Traces are written to their end. */

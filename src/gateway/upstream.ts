@@ -4,7 +4,8 @@
  * One pooled agent for all workers. `call` resolves once the answer has begun (answer.ts). It knows no
  * turns and retries nothing.
  */
-import { Agent, buildConnector, type Dispatcher, errors } from 'undici'
+import type { Socket } from 'node:net'
+import { Agent, buildConnector, type Dispatcher } from 'undici'
 import { BegunAnswer, type UpstreamAnswer } from './answer.js'
 import type { Timeouts } from './config.js'
 
@@ -16,6 +17,9 @@ interface UpstreamRequest {
   body?: string | Uint8Array | undefined
 }
 
+/** Python servers close idle connections after 5 s; a shorter time here avoids that race. */
+const IDLE_MS = 4_000
+
 /** The connections with all workers. */
 class Upstream {
   readonly #agent: Agent
@@ -25,8 +29,7 @@ class Upstream {
       connect: connectorOf(timeouts.connectMs),
       headersTimeout: timeouts.headersMs,
       bodyTimeout: timeouts.bodyIdleMs,
-      // Python servers close idle connections after 5 s; a shorter time here avoids that race.
-      keepAliveTimeout: 4_000,
+      keepAliveTimeout: IDLE_MS,
     })
   }
 
@@ -52,31 +55,27 @@ class Upstream {
 }
 
 /**
- * Opens connections, but none for a request that has been given up. When the connection of one is closed,
- * undici 7 and 8 open another for it before they look whether anybody still wants it; nothing ever uses
- * that, so no idle time ends it either.
+ * Opens connections, and closes those that nobody uses. When the connection of a request that was given up
+ * is closed, undici 7 and 8 open another one for it before they look whether anybody still wants it; the
+ * next request may have it, but no idle time of undici's ends it.
  */
 function connectorOf(timeoutMs: number): buildConnector.connector {
   const connect = buildConnector({ timeout: timeoutMs })
-  let isGivenUp = false
   return (options, callback) => {
-    if (isGivenUp) return callback(new Error('the request was given up'), null)
     connect(options, (...opened) => {
       const [, socket] = opened
-      // Around undici's own listener, within which it would open the next one.
-      socket?.once('close', () => {
-        isGivenUp = wasAborted(socket.errored)
-      })
+      if (socket !== null) closeUnlessUsed(socket)
       callback(...opened)
-      socket?.once('close', () => {
-        isGivenUp = false
-      })
     })
   }
 }
 
-function wasAborted(error: Error | null): boolean {
-  return error instanceof errors.InformationalError && error.message === 'aborted'
+function closeUnlessUsed(socket: Socket): void {
+  const look = () => {
+    if (socket.bytesWritten === 0) socket.destroy()
+  }
+  const idle = setTimeout(look, IDLE_MS).unref()
+  socket.once('close', () => clearTimeout(idle))
 }
 
 export { Upstream, type UpstreamRequest }

@@ -331,7 +331,7 @@ export function receiptOf(link: Link, id: string): Receipt | undefined {
 /** The core prices; where a price comes from is our knowledge. */
 function withSources(model: ModelChoice, topology: Topology): ModelChoice {
   const rows = model.rows.map((row) => {
-    const cache = topology.targetByName(row.target).card.price?.cache
+    const cache = topology.anyTarget(row.target)?.card.price?.cache
     return row.price === null || cache === undefined
       ? row
       : { ...row, price: { ...row.price, cache } }
@@ -339,8 +339,13 @@ function withSources(model: ModelChoice, topology: Topology): ModelChoice {
   return { ...model, rows }
 }
 
-export function reasonOf(link: Link, receipt: number): TurnReason | undefined {
-  return link.read((handle) => native.turnReason(handle, receipt)) ?? undefined
+let codes: readonly string[] | undefined
+
+/** `why` is the core's number; below 0 where no receipt is kept. */
+export function reasonOf(why: number): TurnReason | undefined {
+  if (why < 0) return undefined
+  codes ??= native.reasonCodes()
+  return { isSwitch: why % 2 === 1, reason: codes[why >> 1] ?? '' }
 }
 
 export function statusOf(link: Link): Status {

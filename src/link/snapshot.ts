@@ -6,6 +6,7 @@
  */
 import { setImmediate } from 'node:timers/promises'
 
+import { refuseArgument } from '../argument.js'
 import type { Link } from '../link.js'
 import { native } from '../native.js'
 
@@ -28,8 +29,13 @@ export interface Restored {
   readonly owners: number
   /** What was in it and is not here: its worker is gone, it is too old, or there is no room. */
   readonly dropped: {
-    /** Workers' caches that are not registered any more. */
+    /** Caches of workers that are not there any more, and of those below. */
     readonly places: number
+    /**
+     * Workers that are there, but with another `cache.blockTokens`: what was known of their caches is
+     * left out.
+     */
+    readonly resized: number
     /** Blocks, each as often as a worker held it. */
     readonly blocks: number
     readonly sessions: number
@@ -37,7 +43,7 @@ export interface Restored {
   }
 }
 
-export const EXACT = { drop: 0, 'as-predicted': 1, keep: 2 } as const
+const EXACT = { drop: 0, 'as-predicted': 1, keep: 2 } as const
 
 /** Bytes of a slice; writing them takes well under a millisecond. */
 const SLICE_BYTES = 256 * 1024
@@ -58,8 +64,24 @@ export async function* writeSnapshot(link: Link): AsyncGenerator<Uint8Array, voi
   }
 }
 
-export function readSnapshot(link: Link, bytes: Uint8Array, options: RestoreOptions): Restored {
-  const exact = EXACT[options.exact ?? 'drop']
+/** Throws INVALID_ARGUMENT for what is no option, and for what an option cannot be. */
+export function checkRestoreOptions(options: unknown): Required<RestoreOptions> {
+  if (typeof options !== 'object' || options === null || Array.isArray(options)) {
+    refuseArgument('options', 'an object')
+  }
+  const { exact = 'drop', ...others } = options as RestoreOptions
+  const [odd] = Object.keys(others)
+  if (odd !== undefined) refuseArgument(`options.${odd}`, 'left out: the only option is exact')
+  if (!Object.hasOwn(EXACT, exact)) refuseArgument('options.exact', Object.keys(EXACT).join(', '))
+  return { exact }
+}
+
+export function readSnapshot(
+  link: Link,
+  bytes: Uint8Array,
+  options: Required<RestoreOptions>,
+): Restored {
+  const exact = EXACT[options.exact]
   let report = ''
   link.call((handle, now, out) => {
     report = native.restoreSnapshot(handle, now, bytes, exact, out)

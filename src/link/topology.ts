@@ -26,11 +26,12 @@ interface Row {
 }
 
 type WorkerRow = Row & { health: string }
+type TargetRow = Row & { removed: boolean }
 
 export class Topology {
   readonly epoch: number
-  /** A target's position is its index. */
-  readonly targets: readonly KnownTarget[]
+  /** A target's position is its index; removed ones keep it. */
+  readonly #everyTarget: readonly KnownTarget[]
   /** Removed ones keep their index. */
   readonly #workers: readonly KnownWorker[]
   readonly #workerIds = new Map<string, KnownWorker>()
@@ -38,18 +39,38 @@ export class Topology {
 
   /** `json` is what the native face calls its topology. */
   constructor(json: string) {
-    const read = JSON.parse(json) as { epoch: number; targets: Row[]; workers: WorkerRow[] }
+    const read = JSON.parse(json) as {
+      epoch: number
+      targets: TargetRow[]
+      workers: WorkerRow[]
+    }
     this.epoch = read.epoch
-    this.targets = read.targets.map(({ detail, name, group }, index) => {
+    this.#everyTarget = read.targets.map(({ detail, name, group }, index) => {
       return { ...(JSON.parse(detail) as TargetDetail), index, name, group }
     })
     this.#workers = read.workers.map(({ detail, name, group }, index) => {
       return { ...(JSON.parse(detail) as WorkerDetail), index, id: name, group }
     })
-    for (const target of this.targets) this.#targetNames.set(target.name, target)
+    for (const target of this.#everyTarget) {
+      if (read.targets[target.index]?.removed === false) this.#targetNames.set(target.name, target)
+    }
     for (const worker of this.#workers) {
       if (read.workers[worker.index]?.health !== 'removed') this.#workerIds.set(worker.id, worker)
     }
+  }
+
+  /** Those that have not been removed. */
+  get targets(): readonly KnownTarget[] {
+    return [...this.#targetNames.values()]
+  }
+
+  /** The last target of that name, removed or not. */
+  anyTarget(name: string): KnownTarget | undefined {
+    return this.#everyTarget.findLast((target) => target.name === name)
+  }
+
+  hasWorker(id: string): boolean {
+    return this.#workerIds.has(id)
   }
 
   worker(index: number): KnownWorker {
@@ -57,7 +78,7 @@ export class Topology {
   }
 
   target(index: number): KnownTarget {
-    return this.targets[index] ?? missing('target', index)
+    return this.#everyTarget[index] ?? missing('target', index)
   }
 
   workerById(id: string): KnownWorker {

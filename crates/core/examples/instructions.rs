@@ -10,9 +10,12 @@
 use std::hint::black_box;
 use std::num::NonZeroU32;
 
+use warmpath_core::admission::LeaseConfig;
 use warmpath_core::block::{Chain, Seed, hash_content, hash_tokens};
 use warmpath_core::prefix::{Overlap, PlaceOptions, PrefixIndex, StoredBlock, StoredBlocks, Tier};
-use warmpath_core::scheduler::Prompt;
+use warmpath_core::scheduler::{
+    AdmissionConfig, Config, GroupOptions, Prompt, Scheduler, WorkerOptions,
+};
 use warmpath_core::{Micros, PlaceId, ProgramId, WorkerId};
 
 #[path = "support/turns.rs"]
@@ -306,6 +309,27 @@ fn body(text: &[u8], messages: usize) -> Vec<u8> {
     body
 }
 
+/// A fleet that is there from the start; each worker should cost the same however many there are.
+fn workers(count: usize) -> usize {
+    let config = Config {
+        admission: AdmissionConfig::Lease(LeaseConfig::default()),
+        ..Config::default()
+    };
+    let mut scheduler = Scheduler::new(config).expect("the settings are allowed");
+    let group = scheduler.add_group(Micros::default(), GroupOptions::default());
+    let group = group.expect("blocks have tokens");
+    let fleet = (0..count).map(|number| WorkerOptions {
+        name: format!("worker-{number}"),
+        group,
+        capacity_tokens: Some(1_000_000),
+    });
+    measured(|| {
+        let added = scheduler.add_workers(Micros::default(), fleet, &mut Vec::new());
+        black_box(added.expect("their names differ"));
+    });
+    count
+}
+
 fn main() {
     let scenario = std::env::args().nth(1).unwrap_or_default();
     let operations = match scenario.as_str() {
@@ -321,6 +345,8 @@ fn main() {
         "turn-100k" => turn(170, false),
         "turn-10k-body" => turn(17, true),
         "turn-100k-body" => turn(170, true),
+        "workers-1k" => workers(1_000),
+        "workers-16k" => workers(16_000),
         other => panic!("no scenario is called {other:?}"),
     };
     println!("{operations}");

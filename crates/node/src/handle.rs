@@ -15,9 +15,9 @@ use napi::threadsafe_function::{ThreadsafeFunction, ThreadsafeFunctionCallMode};
 use parking_lot::Mutex;
 
 use warmpath_core::scheduler::{Outcome, Recalled, Scheduler, Settled};
-use warmpath_core::{GroupId, Micros, ReservationId};
+use warmpath_core::{GroupId, Micros, ReservationId, TargetId, WorkerId};
 
-use crate::error::{Code, closed, refused};
+use crate::error::{Code, closed, invalid, refused};
 use crate::feed::Ear;
 use crate::frame::Lists;
 use crate::options::{NewTarget, NewWorker, Options};
@@ -40,6 +40,8 @@ pub(crate) struct State {
     pub(crate) ear: Ear,
     pub(crate) worker_details: Vec<String>,
     pub(crate) target_details: Vec<String>,
+    /// Details that were changed since the start.
+    pub(crate) revised: u32,
     mailboxes: HashMap<u32, Mailbox>,
     next_mailbox: u32,
     open_handles: u32,
@@ -188,14 +190,25 @@ impl Drop for Handle {
 impl Shared {
     fn new(name: Option<String>, text: &str) -> Result<Self, Code> {
         let options = Options::parse(text)?;
+        Ok(Self {
+            name,
+            state: Mutex::new(State::new(options)?),
+        })
+    }
+}
+
+impl State {
+    /// A scheduler with its whole fleet.
+    fn new(options: Options) -> Result<Self, Code> {
         let core = Scheduler::new(options.config()).map_err(|e| refused(&e))?;
-        let mut state = State {
+        let mut state = Self {
             core,
             lists: Lists::default(),
             settled: Vec::new(),
             ear: Ear::default(),
             worker_details: Vec::new(),
             target_details: Vec::new(),
+            revised: 0,
             mailboxes: HashMap::new(),
             next_mailbox: 0,
             open_handles: 0,
@@ -210,44 +223,85 @@ impl Shared {
         for target in options.targets {
             state.add_target(target)?;
         }
-        for worker in options.workers {
-            state.add_worker(Micros::default(), worker)?;
-        }
-        Ok(Self {
-            name,
-            state: Mutex::new(state),
-        })
+        state.add_workers(Micros::default(), options.workers)?;
+        Ok(state)
     }
+}
+
+/// Finds out whether a scheduler can be opened with these options. Nothing listens, nobody is woken.
+pub(crate) fn check(text: &str) -> Result<(), Code> {
+    let mut options = Options::parse(text)?;
+    for worker in &mut options.workers {
+        if let Some(events) = worker.kv_events.take() {
+            events.endpoints()?;
+        }
+    }
+    State::new(options).map(drop)
 }
 
 impl State {
     /// Registers a target with its model and remembers its detail.
-    fn add_target(&mut self, target: NewTarget) -> Result<(), Code> {
+    pub(crate) fn add_target(&mut self, target: NewTarget) -> Result<u32, Code> {
+        let model = target.model.core().map_err(|e| refused(&e))?;
         let added = self.core.add_target(&target.name, GroupId(target.group));
         let id = added.map_err(|e| refused(&e))?;
-        let model = target.model.core().map_err(|e| refused(&e))?;
         self.core.set_model(id, model).map_err(|e| refused(&e))?;
         let scope = target.cache.scope();
         (self.core.set_cache_scope(id, scope)).map_err(|e| refused(&e))?;
         self.target_details.push(target.detail);
+        Ok(id.0)
+    }
+
+    /// Gives a target another model card and another detail.
+    pub(crate) fn revise_target(&mut self, id: TargetId, target: NewTarget) -> Result<(), Code> {
+        let model = target.model.core().map_err(|e| refused(&e))?;
+        self.core.set_model(id, model).map_err(|e| refused(&e))?;
+        if let Some(detail) = self.target_details.get_mut(id.index()) {
+            *detail = target.detail;
+            self.revised = self.revised.wrapping_add(1);
+        }
         Ok(())
+    }
+
+    /// Gives a worker another detail.
+    pub(crate) fn revise_worker(&mut self, id: WorkerId, detail: String) -> Result<(), Code> {
+        self.core.topology().worker(id).map_err(|e| refused(&e))?;
+        if let Some(known) = self.worker_details.get_mut(id.index()) {
+            *known = detail;
+            self.revised = self.revised.wrapping_add(1);
+        }
+        Ok(())
+    }
+
+    /// Grows with every change of the fleet or of a detail.
+    pub(crate) fn epoch(&self) -> f64 {
+        f64::from(self.core.topology().epoch()) + f64::from(self.revised)
     }
 
     /// Registers a worker and remembers its detail.
     pub(crate) fn add_worker(&mut self, now: Micros, worker: NewWorker) -> Result<u32, Code> {
-        if let Some(events) = &worker.kv_events {
-            // Looked at first, so that a worker is added whole or not at all.
+        let added = self.add_workers(now, vec![worker])?;
+        added.first().copied().ok_or_else(|| invalid("no worker"))
+    }
+
+    /// Registers workers, all or, where one is wrong in itself, none; remembers their details.
+    fn add_workers(&mut self, now: Micros, workers: Vec<NewWorker>) -> Result<Vec<u32>, Code> {
+        for events in workers
+            .iter()
+            .filter_map(|worker| worker.kv_events.as_ref())
+        {
             events.endpoints()?;
         }
-        let added = self
-            .core
-            .add_worker(now, worker.options(), &mut self.settled);
-        let id = added.map_err(|e| refused(&e))?;
-        if let Some(events) = &worker.kv_events {
-            self.ear.listen(now, &mut self.core, id, events)?;
+        let options = workers.iter().map(NewWorker::options);
+        let added = self.core.add_workers(now, options, &mut self.settled);
+        let added = added.map_err(|e| refused(&e))?;
+        for (&id, worker) in added.iter().zip(workers) {
+            self.worker_details.push(worker.detail);
+            if let Some(events) = &worker.kv_events {
+                self.ear.listen(now, &mut self.core, id, events)?;
+            }
         }
-        self.worker_details.push(worker.detail);
-        Ok(id.0)
+        Ok(added.iter().map(|id| id.0).collect())
     }
 
     /// Keeps what was recalled for the submit that follows. Returns its number.
@@ -326,7 +380,7 @@ impl State {
     /// Writes the common head and as many settled holds as fit.
     fn write_out(&mut self, own: u32, out: &mut [f64]) {
         let wake = self.core.next_wake().map_or(-1.0, |at| at.0 as f64);
-        let epoch = f64::from(self.core.topology().epoch());
+        let epoch = self.epoch();
         let room = (out.len() - out::SETTLED) / out::SETTLED_SLOTS;
         let mut written = 0;
         let mut more = false;
@@ -335,7 +389,7 @@ impl State {
                 && let Some(settled) = mailbox.pending.pop_front()
             {
                 let at = out::SETTLED + written * out::SETTLED_SLOTS;
-                out::settled(&settled, &mut out[at..at + out::SETTLED_SLOTS]);
+                out::settled(&self.core, &settled, &mut out[at..at + out::SETTLED_SLOTS]);
                 written += 1;
             }
             more = !mailbox.pending.is_empty();

@@ -4,6 +4,7 @@
 mod choice;
 mod error;
 mod feed;
+mod fleet;
 mod frame;
 mod handle;
 mod models;

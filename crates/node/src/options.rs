@@ -276,6 +276,20 @@ impl Group {
     }
 }
 
+impl Group {
+    /// Reads one group as JSON text.
+    pub(crate) fn parse(text: &str) -> napi::bindgen_prelude::Result<Self, Code> {
+        serde_json::from_str(text).map_err(|error| invalid(format!("group: {error}")))
+    }
+}
+
+impl NewTarget {
+    /// Reads one target as JSON text.
+    pub(crate) fn parse(text: &str) -> napi::bindgen_prelude::Result<Self, Code> {
+        serde_json::from_str(text).map_err(|error| invalid(format!("target: {error}")))
+    }
+}
+
 impl NewWorker {
     /// Reads one worker as JSON text.
     pub(crate) fn parse(text: &str) -> napi::bindgen_prelude::Result<Self, Code> {

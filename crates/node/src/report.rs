@@ -30,12 +30,13 @@ pub(crate) fn topology(state: &State) -> String {
     let targets = topology.targets().iter().zip(&state.target_details);
     let workers = topology.workers().iter().zip(&state.worker_details);
     json!({
-        "epoch": topology.epoch(),
+        "epoch": state.epoch(),
         "groups": topology.groups(),
         "targets": targets
             .map(|(target, detail)| json!({
                 "name": target.name,
                 "group": target.group.0,
+                "removed": target.is_removed,
                 "detail": detail,
             }))
             .collect::<Vec<_>>(),
@@ -65,6 +66,8 @@ pub(crate) fn status(state: &State) -> String {
         .filter(|(_, worker)| worker.health != Health::Removed)
         .map(|(id, known)| worker(state, id, known))
         .collect();
+    let targets = core.topology().targets().iter().filter(|t| !t.is_removed);
+    let targets: Vec<&str> = targets.map(|t| t.name.as_str()).collect();
     json!({
         "sessions": status.sessions,
         "sessionsEvicted": status.sessions_evicted,
@@ -75,7 +78,7 @@ pub(crate) fn status(state: &State) -> String {
         "ownersForgotten": status.owners_forgotten,
         "receipts": status.receipts,
         "workers": workers,
-        "targets": core.topology().targets().iter().map(|t| &t.name).collect::<Vec<_>>(),
+        "targets": targets,
         "prefix": {
             "blocks": prefix.blocks,
             "runs": prefix.runs,

@@ -5,17 +5,17 @@
 use napi::bindgen_prelude::{External, Float64Array, Result};
 use napi_derive::napi;
 
+use warmpath_core::continuity::Reason;
 use warmpath_core::receipt::Reported;
-use warmpath_core::scheduler::{Completion, Health, Scheduler, Settled};
+use warmpath_core::scheduler::{Completion, Scheduler, Settled};
 use warmpath_core::session::Phase;
 use warmpath_core::{Micros, ReservationId, WorkerId};
 
 use crate::error::{Code, guard, invalid, refused};
 use crate::feed::{IDLE_SLICE, TURN_SLICE};
 use crate::frame::{Frame, answer_ids, text};
-use crate::handle::{Handle, State, Wake};
-use crate::options::NewWorker;
-use crate::{choice, out as slots, report};
+use crate::handle::{Handle, State, Wake, check};
+use crate::{out as slots, report};
 
 /// Opens a scheduler. `wake` is called when another thread has settled a hold of this handle.
 #[napi(ts_return_type = "SchedulerHandle")]
@@ -34,6 +34,12 @@ pub(crate) fn shared_scheduler(
     #[napi(ts_arg_type = "() => void")] wake: Wake,
 ) -> Result<External<Handle>, Code> {
     guard(|| Handle::join(name, &options, wake).map(External::new))
+}
+
+/// Refuses options as opening a scheduler with them would; opens nothing.
+#[napi]
+pub(crate) fn check_options(options: String) -> Result<(), Code> {
+    guard(|| check(&options))
 }
 
 /// Ends this handle's holds; later turns are refused.
@@ -116,7 +122,7 @@ pub(crate) fn submit_turn(
                 submitted => submitted.map_err(|e| refused(&e))?,
             };
             state.hold(submitted.reservation, mailbox);
-            Ok(slots::submitted(&submitted, &mut decision))
+            Ok(slots::submitted(&state.core, &submitted, &mut decision))
         })?;
         out[4..slots::SETTLED].copy_from_slice(&decision[4..]);
         Ok(verdict)
@@ -132,11 +138,14 @@ pub(crate) fn reroute_turn(
     mut out: Float64Array,
 ) -> Result<(), Code> {
     let id = reservation_id(reservation)?;
-    let placement = settling(handle, &mut out, |core, settled| {
-        core.reroute(time(now), id, settled)
-            .map_err(|e| refused(&e))
+    let mut decision = [0.0; slots::SETTLED];
+    settling(handle, &mut out, |core, settled| {
+        let placement = core.reroute(time(now), id, settled);
+        let placement = placement.map_err(|e| refused(&e))?;
+        slots::placed(core, id, &placement, &mut decision);
+        Ok(())
     })?;
-    slots::placed(id, &placement, room(&mut out)?);
+    slots::copy_placed(&decision, room(&mut out)?);
     Ok(())
 }
 
@@ -274,51 +283,6 @@ pub(crate) fn candidates(
     })
 }
 
-/// Adds a worker (JSON). Returns its number.
-#[napi]
-pub(crate) fn add_worker(
-    #[napi(ts_arg_type = "SchedulerHandle")] handle: &External<Handle>,
-    now: f64,
-    worker: String,
-    mut out: Float64Array,
-) -> Result<u32, Code> {
-    guard(|| {
-        let worker = NewWorker::parse(&worker)?;
-        handle.call(room(&mut out)?, |state, _| {
-            state.add_worker(time(now), worker)
-        })
-    })
-}
-
-/// Sets whether a worker takes turns: 0 up, 1 draining, 2 down, 3 removed for good.
-#[napi]
-pub(crate) fn set_health(
-    #[napi(ts_arg_type = "SchedulerHandle")] handle: &External<Handle>,
-    now: f64,
-    worker: u32,
-    health: u32,
-    mut out: Float64Array,
-) -> Result<(), Code> {
-    let health = match health {
-        0 => Health::Up,
-        1 => Health::Draining,
-        2 => Health::Down,
-        3 => Health::Removed,
-        _ => return Err(invalid("health is 0 up, 1 draining, 2 down or 3 removed")),
-    };
-    guard(|| {
-        handle.call(room(&mut out)?, |state, _| {
-            let State { core, settled, .. } = state;
-            let set = core.set_health(time(now), WorkerId(worker), health, settled);
-            set.map_err(|e| refused(&e))?;
-            if health == Health::Removed {
-                state.ear.deafen(Some(worker));
-            }
-            Ok(())
-        })
-    })
-}
-
 /// A worker's cache has been emptied by whoever calls; nothing of it counts from now on.
 #[napi]
 pub(crate) fn reset_cache(
@@ -382,31 +346,10 @@ pub(crate) fn receipt(
     guard(|| Ok(known_u64(id).and_then(|id| handle.look(|state| report::receipt(state, id)))))
 }
 
-/// Why the model of a turn answers, by the number of its receipt.
-#[napi(object)]
-pub(crate) struct TurnReason {
-    /// Whether the session changes its model with this turn.
-    pub is_switch: bool,
-    /// A code of docs/reasons.md.
-    pub reason: String,
-}
-
-/// The short form of a receipt's choice of model; null when it has left the ring or never was.
+/// The codes of docs/reasons.md, each at the number that `out` has for it.
 #[napi]
-pub(crate) fn turn_reason(
-    #[napi(ts_arg_type = "SchedulerHandle")] handle: &External<Handle>,
-    receipt: f64,
-) -> Result<Option<TurnReason>, Code> {
-    guard(|| {
-        let Some(id) = known_u64(receipt) else {
-            return Ok(None);
-        };
-        let found = handle.look(|state| state.core.receipt(id).map(choice::reason));
-        Ok(found.map(|(reason, is_switch)| TurnReason {
-            is_switch,
-            reason: reason.code().to_owned(),
-        }))
-    })
+pub(crate) fn reason_codes() -> Vec<&'static str> {
+    Reason::ALL.iter().map(|reason| reason.code()).collect()
 }
 
 /// Figures for an operator, as JSON.

@@ -128,6 +128,7 @@ fn report(restored: &Restored) -> String {
         "owners": restored.owners,
         "dropped": {
             "places": dropped.places,
+            "resized": dropped.resized,
             "blocks": dropped.held,
             "sessions": dropped.sessions,
             "owners": dropped.owners,

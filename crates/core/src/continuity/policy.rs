@@ -67,6 +67,26 @@ pub enum Reason {
 }
 
 impl Reason {
+    /// Every reason; each stands at its own number.
+    pub const ALL: [Self; 16] = [
+        Self::Bound,
+        Self::First,
+        Self::ToolLoop,
+        Self::ProviderState,
+        Self::Idle,
+        Self::Drift,
+        Self::NewConversation,
+        Self::TooLong,
+        Self::BaseIsCurrent,
+        Self::GainClearsCost,
+        Self::CostBlocks,
+        Self::Sticky,
+        Self::Constant,
+        Self::Base,
+        Self::Cheapest,
+        Self::WithinFee,
+    ];
+
     /// The code that users see.
     #[must_use]
     pub const fn code(self) -> &'static str {
@@ -213,6 +233,18 @@ impl Policy {
         match self {
             Self::Lookahead(lookahead) => Some(lookahead),
             _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Reason;
+
+    #[test]
+    fn each_reason_stands_at_its_number() {
+        for (number, reason) in (0..).zip(Reason::ALL) {
+            assert_eq!(reason as u8, number);
         }
     }
 }

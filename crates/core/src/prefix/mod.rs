@@ -18,6 +18,8 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
+use hashbrown::HashMap;
+
 use crate::block::Chain;
 use crate::{Error, Micros, PlaceId, Result, WorkerId};
 
@@ -76,7 +78,9 @@ pub struct PrefixIndex {
     seats: Vec<Seat>,
     /// How many places have had each seat before. An answer to a look-up shares the list, to tell an
     /// id from one that had its slot before; only places that come or go change it.
-    generations: Arc<[u32]>,
+    generations: Arc<Vec<u32>>,
+    /// The seats that have a place, by whose it is.
+    taken: HashMap<(WorkerId, u32, Tier), u32>,
     max_blocks: usize,
     /// The most blocks since memory was given back last.
     peak: usize,
@@ -121,6 +125,7 @@ impl PrefixIndex {
             anchors: Anchors::default(),
             seats: Vec::new(),
             generations: Arc::default(),
+            taken: HashMap::new(),
             max_blocks,
             peak: 0,
             due: BinaryHeap::new(),
@@ -143,8 +148,8 @@ impl PrefixIndex {
         tier: Tier,
         options: PlaceOptions,
     ) -> Result<PlaceId> {
-        let same = |p: &Place| (p.worker, p.rank, p.tier) == (worker, rank, tier);
-        if self.places().any(|(_, p)| same(p)) {
+        let owner = (worker, rank, tier);
+        if self.taken.contains_key(&owner) {
             let detail = format!("worker {} has rank {rank}, tier {tier:?} already", worker.0);
             return Err(Error::duplicate_id(detail));
         }
@@ -154,9 +159,10 @@ impl PrefixIndex {
         }
         if slot == self.seats.len() {
             self.seats.push(Seat::default());
-            self.generations = self.generations.iter().copied().chain([0]).collect();
+            Arc::make_mut(&mut self.generations).push(0);
         }
         self.seats[slot].place = Some(Place::new(worker, rank, tier, options));
+        self.taken.insert(owner, slot as u32);
         Ok(self.id_of(slot as u32))
     }
 
@@ -167,7 +173,9 @@ impl PrefixIndex {
             return false;
         };
         Arc::make_mut(&mut self.generations)[slot as usize] += 1;
-        self.seats[slot as usize].place = None;
+        if let Some(place) = self.seats[slot as usize].place.take() {
+            self.taken.remove(&(place.worker, place.rank, place.tier));
+        }
         true
     }
 
@@ -251,6 +259,9 @@ impl PrefixIndex {
 
     /// A seat that a place may have. None that so many have had that an id would come again.
     fn free_slot(&self) -> Option<usize> {
+        if self.taken.len() == self.seats.len() {
+            return None;
+        }
         let ids = 1 << (u32::BITS - SLOT_BITS);
         let is_free = |seat: &Seat| seat.place.is_none() && seat.paths == 0;
         let mut seats = self.seats.iter().zip(&*self.generations);

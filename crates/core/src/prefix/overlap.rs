@@ -53,7 +53,7 @@ pub struct Overlap {
     by_slot: Vec<Reached>,
     round: u32,
     /// The generation of each slot, to tell an id from one that had its slot before.
-    generations: Arc<[u32]>,
+    generations: Arc<Vec<u32>>,
     /// Those that have everything so far.
     active: SlotSet,
     next: SlotSet,
@@ -120,7 +120,7 @@ impl Overlap {
     }
 
     /// Replaces the answer. `generations` are those of the slots at this moment.
-    pub(super) fn walk(&mut self, forest: &Forest, chain: &Chain, generations: &Arc<[u32]>) {
+    pub(super) fn walk(&mut self, forest: &Forest, chain: &Chain, generations: &Arc<Vec<u32>>) {
         if !Arc::ptr_eq(&self.generations, generations) {
             self.generations = Arc::clone(generations);
         }

@@ -9,7 +9,7 @@
 //! and goes on ageing, the engine's word counts as the options say, and what was held where no place
 //! is registered now counts nowhere. O(blocks × log runs).
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use super::forest::Forest;
@@ -91,6 +91,7 @@ impl PrefixIndex {
         let mut index = Self::new(self.max_blocks);
         index.seats = self.seats.iter().map(Seat::emptied).collect();
         index.generations = Arc::clone(&self.generations);
+        index.taken = self.taken.clone();
         index.anomalies = self.anomalies;
         index.evicted = image.evicted;
         index.now = terms.now;
@@ -128,15 +129,15 @@ impl PrefixIndex {
         worker_of: impl Fn(u32) -> Option<WorkerId>,
     ) -> Result<BTreeMap<u32, u32>> {
         let mut slots = BTreeMap::new();
+        let mut found = BTreeSet::new();
         for place in places {
             let Some(worker) = worker_of(place.worker) else {
                 continue;
             };
-            let here = (worker, place.rank, place.tier);
-            let mut own = self.places();
-            let own = own.find(|(_, p)| (p.worker, p.rank, p.tier) == here);
-            let Some((slot, _)) = own else { continue };
-            if slots.values().any(|&taken| taken == slot) {
+            let Some(&slot) = self.taken.get(&(worker, place.rank, place.tier)) else {
+                continue;
+            };
+            if !found.insert(slot) {
                 return Err(invalid("a place is in it twice"));
             }
             slots.insert(place.slot, slot);

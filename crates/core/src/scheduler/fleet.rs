@@ -3,6 +3,10 @@
 //! Rare, so each may cost O(turns): holds that nobody is left to take are failed at once, and every
 //! room that knows workers is told.
 
+use std::collections::BTreeSet;
+
+use hashbrown::HashSet;
+
 use crate::error::Result;
 use crate::id::{GroupId, Micros, PlaceId, TargetId, WorkerId};
 use crate::prefix::{PlaceOptions, Tier};
@@ -41,7 +45,17 @@ impl Scheduler {
         self.topology.set_cache_scope(target, scope)
     }
 
-    /// Adds a worker; turns may go to it at once.
+    /// The target takes no new turns, and its name may be used again. Turns that it has, held ones
+    /// too, go on; sessions that are bound to it are bound anew by their next turn, and what leans on
+    /// ids that it has issued is passed over, which the receipt says. O(1).
+    ///
+    /// # Errors
+    /// `UNKNOWN_ID` when there is no such target (any more).
+    pub fn remove_target(&mut self, id: TargetId) -> Result<()> {
+        self.topology.remove_target(id)
+    }
+
+    /// Adds a worker; turns may go to it at once. O(turns + workers of its group).
     ///
     /// # Errors
     /// `DUPLICATE_ID`, `UNKNOWN_ID`, `INVALID_ARGUMENT`.
@@ -51,7 +65,40 @@ impl Scheduler {
         options: WorkerOptions,
         settled: &mut Vec<Settled>,
     ) -> Result<WorkerId> {
+        let group = options.group;
         self.advance(now, settled);
+        let id = self.register(options)?;
+        self.fleet_changed(group, settled);
+        Ok(id)
+    }
+
+    /// Adds many at once, in their order. O(turns + workers) for each group, however many come.
+    ///
+    /// # Errors
+    /// As [`Scheduler::add_worker`]; those before the one that is refused are there then.
+    pub fn add_workers(
+        &mut self,
+        now: Micros,
+        workers: impl IntoIterator<Item = WorkerOptions>,
+        settled: &mut Vec<Settled>,
+    ) -> Result<Vec<WorkerId>> {
+        self.advance(now, settled);
+        let mut groups = BTreeSet::new();
+        let added = workers.into_iter().map(|options| {
+            groups.insert(options.group);
+            self.register(options)
+        });
+        let added = added.collect();
+        for group in groups {
+            if group.index() < self.topology.groups() {
+                self.fleet_changed(group, settled);
+            }
+        }
+        added
+    }
+
+    /// A worker that admission has not heard of yet.
+    fn register(&mut self, options: WorkerOptions) -> Result<WorkerId> {
         let worker = Worker {
             name: options.name,
             group: options.group,
@@ -66,7 +113,6 @@ impl Scheduler {
         let add_place = |id| prefix.add_place(id, 0, Tier::Device, terms);
         let id = self.topology.add_worker(worker, add_place)?;
         self.load.add_worker(id);
-        self.fleet_changed(options.group, settled);
         Ok(id)
     }
 
@@ -125,13 +171,13 @@ impl Scheduler {
             .map(|(id, worker)| (id, worker.capacity_tokens))
             .collect();
         self.admission[group.index()].set_workers(self.now, &live);
-        let is_up = |worker: WorkerId| live.iter().any(|&(id, _)| id == worker);
+        let up: HashSet<WorkerId> = live.iter().map(|&(id, _)| id).collect();
         let stranded = self.reservations.held_where(|reservation| {
             reservation.route.group == group
                 && reservation
                     .route
                     .pin
-                    .map_or(live.is_empty(), |pin| !is_up(pin))
+                    .map_or(live.is_empty(), |pin| !up.contains(&pin))
         });
         for id in stranded {
             let outcome = match self.reservations.get(id).and_then(|r| r.route.pin) {

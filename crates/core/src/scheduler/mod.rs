@@ -238,12 +238,13 @@ impl Scheduler {
         &self.hints
     }
 
-    /// Who keeps this piece of provider state, unless that worker has been removed.
+    /// Who keeps this piece of provider state, unless that worker or target has been removed.
     #[must_use]
     pub fn state_owner(&self, tenant: &str, state: &[u8]) -> Option<Owner> {
         let owner = self.owners.find(tenant, IdKind::State, state)?;
         let worker = self.topology.worker(owner.worker).ok()?;
-        (worker.health != Health::Removed).then_some(owner)
+        let target = self.topology.target(owner.target).ok()?;
+        (worker.health != Health::Removed && !target.is_removed).then_some(owner)
     }
 
     /// The fleet.

@@ -73,7 +73,8 @@ impl Scheduler {
     ) -> Option<Placement> {
         let from = (turn.route.target, turn.route.group);
         for target in turn.route.alternatives.clone() {
-            let Ok(known) = self.topology.target(target) else {
+            let known = self.topology.target(target).ok();
+            let Some(known) = known.filter(|known| !known.is_removed) else {
                 continue;
             };
             (turn.route.target, turn.route.group) = (target, known.group);

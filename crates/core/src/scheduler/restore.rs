@@ -5,7 +5,7 @@
 //! snapshot which is refused changes nothing. Workers are found by their names, and only those that
 //! still serve a target they served: what another model has left in a cache is worth nothing. Admission
 //! learns again from each program's next turn. O(bytes), in one call: before the first turn.
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 
 use crate::block::TokenRate;
 use crate::continuity::{Owners, OwnersImage};
@@ -18,7 +18,7 @@ use crate::snapshot::{
 };
 
 use super::paths::Paths;
-use super::topology::{Health, Topology};
+use super::topology::Topology;
 use super::{Counters, Scheduler};
 
 impl Scheduler {
@@ -38,7 +38,7 @@ impl Scheduler {
         let image = Image::read(bytes)?;
         let had = (image.sessions.len(), image.owners.len());
         let rooms = self.rebuild(image, now.max(self.now), options)?;
-        let (held, places) = (rooms.held, rooms.places_gone);
+        let (held, places, resized) = (rooms.held, rooms.places_gone, rooms.resized);
         self.move_in(rooms);
         Ok(Restored {
             blocks: self.prefix.blocks(),
@@ -46,6 +46,7 @@ impl Scheduler {
             owners: self.owners.len(),
             dropped: Dropped {
                 places,
+                resized,
                 held: held - self.prefix.held(),
                 sessions: had.0 - self.sessions.len(),
                 owners: had.1 - self.owners.len(),
@@ -81,7 +82,12 @@ impl Scheduler {
         let fleet = image.fleet.among(&self.topology);
         let target_of = |number| fleet.targets.get(&number).copied();
         let worker_of = |number| fleet.workers.get(&number).copied();
-        let mut index = self.prefix.rebuild(image.index, worker_of, terms)?;
+        let is_resized = |worker: &WorkerId| {
+            let group = self.topology.workers()[worker.index()].group;
+            fleet.resized.contains(&group)
+        };
+        let cache_of = |number| worker_of(number).filter(|worker| !is_resized(worker));
+        let mut index = self.prefix.rebuild(image.index, cache_of, terms)?;
         let moved = |at| terms.moved(at).unwrap_or_default();
         let (sessions, returning) =
             SessionRegistry::rebuild(image.sessions, limits.sessions, target_of, moved);
@@ -103,6 +109,11 @@ impl Scheduler {
             counters: image.counters,
             held: outcome.held,
             places_gone: outcome.places_gone,
+            resized: fleet
+                .workers
+                .values()
+                .filter(|&worker| is_resized(worker))
+                .count(),
         })
     }
 
@@ -135,6 +146,7 @@ struct Rooms {
     counters: Counters,
     held: u64,
     places_gone: usize,
+    resized: usize,
 }
 
 /// A snapshot, read and checked, in the numbers of the scheduler that wrote it.
@@ -188,6 +200,7 @@ struct TargetImage {
     name: Box<str>,
     group: u32,
     rate: TokenRate,
+    block_tokens: u32,
 }
 
 #[derive(Debug)]
@@ -202,16 +215,19 @@ struct WorkerImage {
 struct Found {
     targets: HashMap<u32, TargetId>,
     workers: HashMap<u32, WorkerId>,
+    /// Groups whose blocks had another size: nothing in their workers' caches is found again.
+    resized: HashSet<GroupId>,
     rates: Vec<(GroupId, TokenRate)>,
 }
 
 impl FleetImage {
     fn read(reader: &mut Reader<'_>) -> Result<Self> {
-        let targets = reader.list(12, |reader| {
+        let targets = reader.list(16, |reader| {
             Ok(TargetImage {
                 name: reader.text()?.into(),
                 group: reader.u32()?,
                 rate: TokenRate::new(reader.u32()?),
+                block_tokens: reader.u32()?,
             })
         })?;
         let workers = reader.list(12, |reader| {
@@ -224,27 +240,28 @@ impl FleetImage {
         Ok(Self { targets, workers })
     }
 
-    /// Finds the targets and workers among ours. O(targets × targets + workers × workers).
+    /// Finds the targets and workers among ours. O(targets + workers).
     fn among(&self, topology: &Topology) -> Found {
         let mut found = Found::default();
-        let mut served = Vec::new();
+        let mut served = HashSet::new();
         for (number, target) in (0..).zip(&self.targets) {
-            let mut ours = (0..).zip(topology.targets());
-            let Some((id, ours)) = ours.find(|(_, t)| *t.name == *target.name) else {
+            let Some(id) = topology.target_named(&target.name) else {
                 continue;
             };
-            found.targets.insert(number, TargetId(id));
-            found.rates.push((ours.group, target.rate));
-            served.push((target.group, ours.group));
+            let group = topology.targets()[id.index()].group;
+            found.targets.insert(number, id);
+            found.rates.push((group, target.rate));
+            if topology.groups[group.index()].block_tokens.get() != target.block_tokens {
+                found.resized.insert(group);
+            }
+            served.insert((target.group, group));
         }
         for worker in &self.workers {
-            let is_it = |w: &super::Worker| {
-                let is_live = w.health != Health::Removed && *w.name == *worker.name;
-                is_live && served.contains(&(worker.group, w.group))
+            let Some(id) = topology.worker_named(&worker.name) else {
+                continue;
             };
-            let mut ours = (0..).zip(topology.workers());
-            if let Some((id, _)) = ours.find(|(_, w)| is_it(w)) {
-                found.workers.insert(worker.number, WorkerId(id));
+            if served.contains(&(worker.group, topology.workers()[id.index()].group)) {
+                found.workers.insert(worker.number, id);
             }
         }
         found

@@ -162,9 +162,12 @@ impl Scheduler {
         let topology = &self.topology;
         out.put_len(topology.targets().len());
         for target in topology.targets() {
-            out.put_text(&target.name);
+            // No target is called so: nothing of a removed one is found again.
+            out.put_text(if target.is_removed { "" } else { &target.name });
             out.put_u32(target.group.0);
-            out.put_u32(topology.groups[target.group.index()].rate.get());
+            let group = &topology.groups[target.group.index()];
+            out.put_u32(group.rate.get());
+            out.put_u32(group.block_tokens.get());
         }
         let live = || {
             let all = (0_u32..).zip(topology.workers());

@@ -8,6 +8,7 @@ use crate::session::Phase;
 
 mod breakpoints;
 mod failures;
+mod fleet;
 mod models;
 mod recall;
 mod scopes;

@@ -3,6 +3,8 @@
 
 use std::num::NonZeroU32;
 
+use hashbrown::HashMap;
+
 use crate::block::{Namespace, TokenRate};
 use crate::continuity::Fleet;
 use crate::error::{Error, Result};
@@ -55,6 +57,8 @@ pub struct Target {
     pub group: GroupId,
     /// What its prompts share in the caches of its workers.
     pub(super) scope: CacheScope,
+    /// It takes no turns any more; what it has goes on.
+    pub is_removed: bool,
 }
 
 /// What a target's prompts share in the caches of its workers. Default: everything.
@@ -113,6 +117,9 @@ pub struct Topology {
     pub(super) groups: Vec<Group>,
     targets: Vec<Target>,
     workers: Vec<Worker>,
+    /// Those that have not been removed, by name.
+    targets_named: HashMap<String, TargetId>,
+    workers_named: HashMap<String, WorkerId>,
     epoch: u32,
 }
 
@@ -129,7 +136,7 @@ impl Topology {
         &self.workers
     }
 
-    /// Every target, by id.
+    /// Every target ever registered, by id.
     #[must_use]
     pub fn targets(&self) -> &[Target] {
         &self.targets
@@ -184,12 +191,14 @@ impl Topology {
 
     pub(super) fn add_target(&mut self, name: &str, group: GroupId) -> Result<TargetId> {
         self.check_group(group)?;
-        check_name("target", name, self.targets.iter().map(|t| t.name.as_str()))?;
+        check_name("target", name, self.target_named(name).is_some())?;
         let id = TargetId(number(self.targets.len())?);
+        self.targets_named.insert(name.to_owned(), id);
         self.targets.push(Target {
             name: name.to_owned(),
             group,
             scope: CacheScope::default(),
+            is_removed: false,
         });
         self.epoch += 1;
         Ok(id)
@@ -201,6 +210,30 @@ impl Topology {
         Ok(())
     }
 
+    /// Its name may be used again.
+    pub(super) fn remove_target(&mut self, id: TargetId) -> Result<()> {
+        let target = self.targets.get_mut(id.index());
+        let Some(target) = target.filter(|target| !target.is_removed) else {
+            return Err(Error::unknown_id(format!("no target has number {}", id.0)));
+        };
+        target.is_removed = true;
+        self.targets_named.remove(&target.name);
+        self.epoch += 1;
+        Ok(())
+    }
+
+    /// The target of that name, unless it has been removed.
+    #[must_use]
+    pub fn target_named(&self, name: &str) -> Option<TargetId> {
+        self.targets_named.get(name).copied()
+    }
+
+    /// The worker of that name, unless it has been removed.
+    #[must_use]
+    pub fn worker_named(&self, name: &str) -> Option<WorkerId> {
+        self.workers_named.get(name).copied()
+    }
+
     /// Registers a worker whose place is not known yet; `place` follows from the id.
     pub(super) fn add_worker(
         &mut self,
@@ -208,8 +241,11 @@ impl Topology {
         place: impl FnOnce(WorkerId) -> Result<PlaceId>,
     ) -> Result<WorkerId> {
         self.check_group(worker.group)?;
-        let live = self.workers.iter().filter(|w| w.health != Health::Removed);
-        check_name("worker", &worker.name, live.map(|w| w.name.as_str()))?;
+        check_name(
+            "worker",
+            &worker.name,
+            self.worker_named(&worker.name).is_some(),
+        )?;
         if worker.capacity_tokens == Some(0) {
             return Err(Error::invalid_argument(format!(
                 "capacity_tokens of worker \"{}\" is 0; leave it out when it is not known",
@@ -219,6 +255,7 @@ impl Topology {
         let id = WorkerId(number(self.workers.len())?);
         let place = place(id)?;
         self.groups[worker.group.index()].workers.push(id);
+        self.workers_named.insert(worker.name.clone(), id);
         self.workers.push(Worker { place, ..worker });
         self.epoch += 1;
         Ok(id)
@@ -237,6 +274,7 @@ impl Topology {
         worker.health = health;
         if health == Health::Removed {
             let group = worker.group.index();
+            self.workers_named.remove(&worker.name);
             self.groups[group].workers.retain(|&other| other != id);
         }
         self.epoch += 1;
@@ -277,12 +315,14 @@ impl Fleet for Topology {
     fn can_serve(&self, target: TargetId) -> bool {
         self.targets
             .get(target.index())
+            .filter(|target| !target.is_removed)
             .is_some_and(|target| self.up(target.group).next().is_some())
     }
 
     fn worker_can_serve(&self, target: TargetId, worker: WorkerId) -> bool {
         self.targets
             .get(target.index())
+            .filter(|target| !target.is_removed)
             .is_some_and(|target| self.up(target.group).any(|(id, _)| id == worker))
     }
 
@@ -297,11 +337,11 @@ fn number(len: usize) -> Result<u32> {
     u32::try_from(len).map_err(|_| Error::invalid_argument("too many"))
 }
 
-fn check_name<'a>(what: &str, name: &str, mut taken: impl Iterator<Item = &'a str>) -> Result<()> {
+fn check_name(what: &str, name: &str, is_taken: bool) -> Result<()> {
     if name.is_empty() {
         return Err(Error::invalid_argument(format!("a {what} without a name")));
     }
-    if taken.any(|other| other == name) {
+    if is_taken {
         return Err(Error::duplicate_id(format!(
             "there is a {what} called \"{name}\" already"
         )));

@@ -84,8 +84,10 @@ pub struct Restored {
 /// for it, or the options say so.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Dropped {
-    /// Places that held blocks and are not registered any more.
+    /// Places that held blocks and are not registered any more, or are of the workers below.
     pub places: usize,
+    /// Workers that are here, but whose group has blocks of another size: their caches are left out.
+    pub resized: usize,
     /// Blocks, each as often as a place held it.
     pub held: u64,
     /// Sessions.

@@ -32,6 +32,8 @@ mod tests;
 mod turn;
 mod waits;
 
+use hashbrown::HashSet;
+
 use super::{Begin, End, Release};
 use crate::hint::Hint;
 use crate::receipt::Candidate;
@@ -246,10 +248,9 @@ impl Lease {
     pub fn set_workers(&mut self, now: Micros, workers: &[(WorkerId, Option<u64>)]) {
         self.observe(now);
         let live = self.table.rooms.iter().filter(|(_, room)| room.is_live);
-        let lost: Vec<WorkerId> = live
-            .map(|(&id, _)| id)
-            .filter(|id| !workers.iter().any(|(kept, _)| kept == id))
-            .collect();
+        let kept: HashSet<WorkerId> = workers.iter().map(|&(id, _)| id).collect();
+        let lost = live.map(|(&id, _)| id).filter(|id| !kept.contains(id));
+        let lost: Vec<WorkerId> = lost.collect();
         for id in lost {
             self.table.unset(id);
         }

@@ -36,6 +36,8 @@ mod tick;
 mod turn;
 mod wake;
 
+use hashbrown::HashSet;
+
 use super::{Begin, Kind, Release};
 use crate::{Micros, ProgramId, ReservationId, Result, WorkerId};
 use program::{Gate, Turn, Undo};
@@ -209,8 +211,9 @@ impl ThunderAgent {
     pub fn set_workers(&mut self, now: Micros, workers: &[(WorkerId, Option<u64>)]) {
         self.observe(now);
         let old: Vec<WorkerId> = self.table.orders.ledger.live().collect();
+        let kept: HashSet<WorkerId> = workers.iter().map(|&(id, _)| id).collect();
         for id in old {
-            if !workers.iter().any(|&(kept, _)| kept == id) {
+            if !kept.contains(&id) {
                 self.table.orders.ledger.unset(id);
             }
         }

@@ -1,0 +1,131 @@
+//! The calls that change the fleet of a scheduler that runs.
+//!
+//! Groups are only ever added: one that nothing belongs to any more costs an empty row.
+use napi::bindgen_prelude::{External, Float64Array, Result};
+use napi_derive::napi;
+
+use warmpath_core::scheduler::Health;
+use warmpath_core::{TargetId, WorkerId};
+
+use crate::error::{Code, guard, invalid, refused};
+use crate::handle::{Handle, State};
+use crate::options::{Group, NewTarget, NewWorker};
+use crate::scheduler::{room, time};
+
+/// Adds an empty group (JSON). Returns its number.
+#[napi]
+pub(crate) fn add_group(
+    #[napi(ts_arg_type = "SchedulerHandle")] handle: &External<Handle>,
+    now: f64,
+    group: String,
+) -> Result<u32, Code> {
+    guard(|| {
+        let options = Group::parse(&group)?.options();
+        let added = handle.change(|state| state.core.add_group(time(now), options));
+        Ok(added.map_err(|e| refused(&e))?.0)
+    })
+}
+
+/// Adds a target (JSON). Returns its number.
+#[napi]
+pub(crate) fn add_target(
+    #[napi(ts_arg_type = "SchedulerHandle")] handle: &External<Handle>,
+    target: String,
+    mut out: Float64Array,
+) -> Result<u32, Code> {
+    guard(|| {
+        let target = NewTarget::parse(&target)?;
+        handle.call(room(&mut out)?, |state, _| state.add_target(target))
+    })
+}
+
+/// Gives a target what another one of its name and group (JSON) says of its model, and its detail.
+#[napi]
+pub(crate) fn revise_target(
+    #[napi(ts_arg_type = "SchedulerHandle")] handle: &External<Handle>,
+    target: u32,
+    revised: String,
+    mut out: Float64Array,
+) -> Result<(), Code> {
+    guard(|| {
+        let revised = NewTarget::parse(&revised)?;
+        handle.call(room(&mut out)?, |state, _| {
+            state.revise_target(TargetId(target), revised)
+        })
+    })
+}
+
+/// Gives a target no new turns; its name is free.
+#[napi]
+pub(crate) fn remove_target(
+    #[napi(ts_arg_type = "SchedulerHandle")] handle: &External<Handle>,
+    target: u32,
+    mut out: Float64Array,
+) -> Result<(), Code> {
+    guard(|| {
+        handle.call(room(&mut out)?, |state, _| {
+            let removed = state.core.remove_target(TargetId(target));
+            removed.map_err(|e| refused(&e))
+        })
+    })
+}
+
+/// Gives a worker another detail.
+#[napi]
+pub(crate) fn revise_worker(
+    #[napi(ts_arg_type = "SchedulerHandle")] handle: &External<Handle>,
+    worker: u32,
+    detail: String,
+    mut out: Float64Array,
+) -> Result<(), Code> {
+    guard(|| {
+        handle.call(room(&mut out)?, |state, _| {
+            state.revise_worker(WorkerId(worker), detail)
+        })
+    })
+}
+
+/// Adds a worker (JSON). Returns its number.
+#[napi]
+pub(crate) fn add_worker(
+    #[napi(ts_arg_type = "SchedulerHandle")] handle: &External<Handle>,
+    now: f64,
+    worker: String,
+    mut out: Float64Array,
+) -> Result<u32, Code> {
+    guard(|| {
+        let worker = NewWorker::parse(&worker)?;
+        handle.call(room(&mut out)?, |state, _| {
+            state.add_worker(time(now), worker)
+        })
+    })
+}
+
+/// Sets whether a worker takes turns: 0 up, 1 draining, 2 down, 3 removed for good.
+#[napi]
+pub(crate) fn set_health(
+    #[napi(ts_arg_type = "SchedulerHandle")] handle: &External<Handle>,
+    now: f64,
+    worker: u32,
+    health: u32,
+    mut out: Float64Array,
+) -> Result<(), Code> {
+    let health = match health {
+        0 => Health::Up,
+        1 => Health::Draining,
+        2 => Health::Down,
+        3 => Health::Removed,
+        _ => return Err(invalid("health is 0 up, 1 draining, 2 down or 3 removed")),
+    };
+    guard(|| {
+        handle.call(room(&mut out)?, |state, _| {
+            let State { core, settled, .. } = state;
+            let set = core.set_health(time(now), WorkerId(worker), health, settled);
+            set.map_err(|e| refused(&e))?;
+            if health == Health::Removed {
+                state.ear.deafen(Some(worker));
+            }
+            Ok(())
+        })
+    })
+}
