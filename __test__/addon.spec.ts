@@ -26,7 +26,7 @@ const OPTIONS = {
   workers: [{ name: 'a', group: 0 }],
   targets: [{ name: 't', group: 0 }],
 }
-const out = () => new Float64Array(16 + 8 * 4)
+const out = () => new Float64Array(16 + 9 * 4)
 
 function open(options: object = OPTIONS): SchedulerHandle {
   return openScheduler(JSON.stringify(options), () => {})

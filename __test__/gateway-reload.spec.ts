@@ -283,3 +283,47 @@ test('a scheduler of its own goes over to other options too; a shared or closed 
   scheduler.close()
   t.throws(() => scheduler.reconfigure({ workers: [worker('b')] }), { code: 'WARMPATH_CLOSED' })
 })
+
+test('a target that joins others shares the cache of those with its model and credential only', async (t) => {
+  const both = (names: [string, object][]): SchedulerOptions => ({
+    workers: [worker('a')],
+    targets: Object.fromEntries(names.map(([name, more]) => [name, { workers: ['a'], ...more }])),
+  })
+  const [x, y] = [{ model: 'x' }, { model: 'y' }]
+  const { scheduler, reload } = await opened(t, both([['one', x]]))
+  const cached = async (name: string, session: string) => {
+    const turn = await scheduler.submit(chat(session, 'long '.repeat(2_000), { model: name }))
+    turn.complete()
+    return turn.predictedCachedTokens > 0
+  }
+  t.false(await cached('one', 's'))
+  reload(
+    both([
+      ['one', x],
+      ['twin', x],
+      ['other', y],
+    ]),
+  )
+  t.deepEqual([await cached('twin', 't'), await cached('other', 'u')], [true, false])
+  // The one that had the group's own cache has gone: it is nobody else's.
+  reload(
+    both([
+      ['other', y],
+      ['late', y],
+      ['strange', { model: 'z' }],
+    ]),
+  )
+  t.deepEqual([await cached('late', 'v'), await cached('strange', 'w')], [true, false])
+  t.true(await cached('other', 'u'))
+})
+
+test('a target whose cache would become one of each tenant is refused', async (t) => {
+  const hosted = (credential: string): SchedulerOptions => ({
+    targets: { claude: { provider: 'anthropic', credential } },
+  })
+  const { reload } = await opened(t, hosted('a-key'))
+  t.throws(() => reload(hosted('pass-through')), {
+    message: /^scheduler\.targets\.claude\.credential/,
+  })
+  t.is(reload(hosted('another-key')), '0 workers came, 0 leave; targets changed: claude')
+})

@@ -63,8 +63,9 @@ function connectorOf(timeoutMs: number): buildConnector.connector {
   const connect = buildConnector({ timeout: timeoutMs })
   return (options, callback) => {
     connect(options, (...opened) => {
-      const [, socket] = opened
-      if (socket !== null) closeUnlessUsed(socket)
+      // Left out where there is an error, whatever its type says.
+      const socket: Socket | null | undefined = opened[1]
+      if (socket) closeUnlessUsed(socket)
       callback(...opened)
     })
   }

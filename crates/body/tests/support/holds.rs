@@ -6,7 +6,7 @@ use warmpath_body::{Items, items, items_after};
 const NAME: &[u8] = b"messages";
 
 /// Panics where what is said of `body` is not so.
-pub fn holds(body: &[u8]) {
+pub(crate) fn holds(body: &[u8]) {
     for at in [0, body.len() / 2, body.len(), body.len() + 1] {
         if let Some(after) = items_after(body, at) {
             is_within(&after, body);
