@@ -109,6 +109,9 @@ export declare function openScheduler(options: string, wake: () => void): Schedu
 /** Runs the timers that are due and empties the mailbox. */
 export declare function pollScheduler(handle: SchedulerHandle, now: number, out: Float64Array): void
 
+/** Tokens of a turn's prompt as its first target is believed to count them. */
+export declare function promptTokens(handle: SchedulerHandle, head: Uint32Array, ids: Uint8Array, prompt: Uint8Array): number
+
 /**
  * Panics while it holds the scheduler's lock, as a fault of the core would: with it a test can show
  * that the process, the lock and the scheduler survive one.
@@ -137,8 +140,8 @@ export declare function receipt(handle: SchedulerHandle, id: number): string | n
 /** Gives a target no new turns; its name is free. */
 export declare function removeTarget(handle: SchedulerHandle, target: number, out: Float64Array): void
 
-/** Moves a turn that has failed safely to the next candidate. */
-export declare function rerouteTurn(handle: SchedulerHandle, now: number, reservation: number, out: Float64Array): void
+/** Moves a turn that has failed safely to the next candidate; where the fault lasts, its session too. */
+export declare function rerouteTurn(handle: SchedulerHandle, now: number, reservation: number, lasts: boolean, out: Float64Array): void
 
 /** A worker's cache has been emptied by whoever calls; nothing of it counts from now on. */
 export declare function resetCache(handle: SchedulerHandle, now: number, worker: number, out: Float64Array): void
@@ -158,8 +161,11 @@ export declare function reviseWorker(handle: SchedulerHandle, worker: number, de
 /** Writes how far a run is: turns that have arrived, and milliseconds on its clock. */
 export declare function runProgress(run: RunHandle, out: Float64Array): void
 
-/** Sets whether a worker takes turns: 0 up, 1 draining, 2 down, 3 removed for good. */
+/** Sets whether a worker takes turns: 0 up, 1 draining, 2 down, 3 removed for good, 4 limited. */
 export declare function setHealth(handle: SchedulerHandle, now: number, worker: number, health: number, out: Float64Array): void
+
+/** Says what a target's model is and costs, as JSON. Takes effect with the next turn. */
+export declare function setModel(handle: SchedulerHandle, target: number, model: string): void
 
 /** Opens or joins the scheduler of that name in this process; the first caller's options count. */
 export declare function sharedScheduler(name: string, options: string, wake: () => void): SchedulerHandle
@@ -181,6 +187,9 @@ export declare function stopRun(run: RunHandle): void
 
 /** Takes a turn in. Returns 0 for go, 1 for hold, 2 when it must come again with all of its text. */
 export declare function submitTurn(handle: SchedulerHandle, now: number, head: Uint32Array, ids: Uint8Array, prompt: Uint8Array, out: Float64Array): number
+
+/** The target and the worker that issued a tool call; null when nobody is known to. */
+export declare function toolOwner(handle: SchedulerHandle, tenant: string, call: string): Array<number> | null
 
 /** The fleet, as JSON. */
 export declare function topology(handle: SchedulerHandle): string

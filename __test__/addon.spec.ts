@@ -91,7 +91,7 @@ test('numbers that are no numbers of turns, tokens or times change nothing', (t)
   }
   t.false(cancelTurn(handle, 1e6, 999, out()))
   t.is(holdPosition(handle, 999), 0)
-  t.throws(() => rerouteTurn(handle, 1e6, 999, out()), { code: 'WARMPATH_UNKNOWN_ID' })
+  t.throws(() => rerouteTurn(handle, 1e6, 999, false, out()), { code: 'WARMPATH_UNKNOWN_ID' })
   t.throws(() => completeTurn(handle, 1e6, 1, usage(1), lengths, NONE.ids, out()), {
     code: 'WARMPATH_INVALID_ARGUMENT',
   })
@@ -131,7 +131,7 @@ test('options and workers are read strictly', (t) => {
   t.throws(() => add({ name: 'b', group: 0, capacityTokens: 2 ** 70 }), { code })
   t.is(add({ name: 'b', group: 0, capacityTokens: 2 ** 53 }), 1)
   t.throws(() => setHealth(handle, 1e6, 9, 0, out()), { code: 'WARMPATH_UNKNOWN_ID' })
-  t.throws(() => setHealth(handle, 1e6, 0, 4, out()), { code })
+  t.throws(() => setHealth(handle, 1e6, 0, 5, out()), { code })
 })
 
 test('a name that could not be opened is free', (t) => {

@@ -59,7 +59,12 @@ test('the native options carry every default', (t) => {
       intervalMs: 5000,
       thetaBp: 5000,
     },
-    continuity: { policy: 'bound', toolOwnerDown: 'fail', stateOwnerDown: 'fail' },
+    continuity: {
+      policy: 'bound',
+      toolOwnerDown: 'wait',
+      stateOwnerDown: 'wait',
+      ownerWaitMs: 30_000,
+    },
     score: {
       overlapCredit: 1,
       overlapDecay: 0,

@@ -2,10 +2,16 @@
 import test, { type ExecutionContext } from 'ava'
 import { renderReceipt } from '../src/cli/render.js'
 import { nativeOptions, resolve } from '../src/config/index.js'
-import { Scheduler, type SchedulerOptions, type TurnRequest } from '../src/index.js'
+import {
+  type BaseRuleOptions,
+  Scheduler,
+  type SchedulerOptions,
+  type TurnRequest,
+} from '../src/index.js'
 
 const WORKERS = ['a', 'b'].map((id) => ({ id, url: `http://${id}` }))
 const CHEAP = { input: 0.2, output: 0.8, cached: 0.02 }
+const WEAK = { target: 'weak' }
 const DEAR = { input: 10, output: 50, cached: 1 }
 
 /** A cheap and a dear model behind one name; what is given of the targets goes over that. */
@@ -97,7 +103,18 @@ for (const [field, given] of [
   ['continuity.saar', options({ policy: 'sticky', saar: {} })],
   ['continuity.grade', options({ grade: 'large' })],
   ['continuity.saar.expectedTurns', options({ policy: 'saar', saar: { expectedTurns: 0 } })],
-  ['continuity.ownerDown.toolLoop', options({ ownerDown: { toolLoop: 'wait' as never } })],
+  ['continuity.ownerDown.toolLoop', options({ ownerDown: { toolLoop: 'hope' as never } })],
+  ['continuity.ownerDown.waitSeconds', options({ ownerDown: { waitSeconds: 601 } })],
+  ['continuity.ownerDown.waitSeconds', options({ ownerDown: { waitSeconds: 0 } })],
+  ['continuity.base', options({ base: {} as never })],
+  ['continuity.base[0].target', options({ base: [{ target: 'auto' }] })],
+  ['continuity.base[1].minTokens', options({ base: [WEAK, { ...WEAK, minTokens: -1 }] })],
+  ['continuity.base[0].maxTokens', options({ base: [{ ...WEAK, minTokens: 9, maxTokens: 8 }] })],
+  ['continuity.base[0].phase', options({ base: [{ ...WEAK, phase: 'acting' as never }] })],
+  ['continuity.base[0].images', options({ base: [{ ...WEAK, images: 'yes' as never }] })],
+  ['continuity.base[0].model', options({ base: [{ ...WEAK, model: 'm' } as never] })],
+  ['targets.weak.images', options({}, { weak: { images: 1 } })],
+  ['targets.weak.outputTokens', options({}, { weak: { outputTokens: 0 } })],
   ['continuity.lamda', options({ lamda: 1 } as never)],
 ] as const) {
   test(`refused with its field: ${field} ${JSON.stringify(given.continuity)}`, (t) => {
@@ -185,6 +202,57 @@ test('a receipt is read from the top: who decided, whether it comes out again, t
   t.regex(text, /^again +computed from this receipt alone: strong, cheapest: the same$/m)
   t.regex(text, /^> strong +large +0\.940 +0 +10 +1 +10 +50 +0\.0\d+ /m)
   t.regex(text, /^Weighed: answerTokens .*, lambda 0\.200, lockNext /m)
+})
+
+test('the base choice is by the first rule that a turn meets, unless the caller makes it', async (t) => {
+  const base: BaseRuleOptions[] = [
+    { images: true, target: 'strong' },
+    { phase: 'tool-loop', maxTokens: 100_000, target: 'strong' },
+    { tools: true, target: 'strong' },
+    { maxTokens: 900, target: 'weak' },
+    { minTokens: 901, target: 'strong' },
+  ]
+  const scheduler = open(t, options({ policy: 'single-turn', base }))
+  const said = (content: unknown, more: object = {}) => ({
+    body: { model: 'auto', messages: [{ role: 'user', content }], ...more },
+  })
+  const image = [{ type: 'image_url', image_url: { url: 'x' } }]
+  const asking = { role: 'assistant', tool_calls: [{ id: 'c', type: 'function', function: {} }] }
+  const answering = [asking, { role: 'tool', tool_call_id: 'c', content: 'done' }]
+  for (const [more, target, rule] of [
+    [said('Hi.'), 'weak', 3],
+    [said(image), 'strong', 0],
+    [said('Hi.', { messages: answering }), 'strong', 1],
+    [said('Hi.', { tools: [{ type: 'function' }] }), 'strong', 2],
+    [said('word '.repeat(2_000)), 'strong', 4],
+    [{ ...said('word '.repeat(2_000)), base: 'weak' }, 'weak', null],
+  ] as const) {
+    const { target: found, receipt } = await turn(scheduler, { ...request(1), ...more })
+    t.deepEqual([found, receipt.model?.asked, receipt.model?.rule], [target, target, rule])
+  }
+})
+
+test('prices change while it runs, checked as at the start', async (t) => {
+  const scheduler = open(t, options({ policy: 'lookahead', lambda: 0 }))
+  const { target, receipt } = await turn(scheduler, request(1, { session: 'a' }))
+  t.deepEqual([target, receipt.model?.rows[1]?.price?.input], ['weak', 10])
+  scheduler.setPrice('strong', { input: 0.01, output: 0.02 })
+  const after = await turn(scheduler, request(1, { session: 'b' }))
+  t.is(after.target, 'strong')
+  const expected = { input: 0.01, cached: 0.01, write: 0.01, output: 0.02, cache: 'unknown' }
+  t.deepEqual(after.receipt.model?.rows[1]?.price, expected)
+  for (const price of [{ input: -1, output: 1 }, { input: 1 }, { input: Number.NaN, output: 1 }]) {
+    const error = t.throws(() => scheduler.setPrice('weak', price as never), {
+      code: 'WARMPATH_CONFIG',
+    })
+    t.regex(error?.message ?? '', /^targets\.weak\.price\.(input|output): must be/)
+  }
+  t.throws(() => scheduler.setPrice('weak', undefined as never), {
+    code: 'WARMPATH_INVALID_ARGUMENT',
+  })
+  t.throws(() => scheduler.setPrice('nobody', { input: 1, output: 1 }), {
+    code: 'WARMPATH_UNKNOWN_ID',
+  })
 })
 
 test('an owner that is down: the turn is refused, or free where the options say so', async (t) => {

@@ -126,7 +126,7 @@ for (const client of CLIENTS) {
     patience.abort()
     await t.throwsAsync(stalled, { any: true })
     t.is((await post(double, client.path, body)).status, 200)
-    t.deepEqual(double.status().faults, { '503': 2, stall: 1, cut: 2 })
+    t.deepEqual(double.status().faults, { '401': 0, '429': 0, '503': 2, stall: 1, cut: 2 })
   })
 }
 

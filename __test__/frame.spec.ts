@@ -18,6 +18,8 @@ const base: TurnFrame = {
   base: undefined,
   exact: undefined,
   ticket: undefined,
+  canStrip: false,
+  needs: { images: false, tools: false },
   targets: [0],
   toolResults: [],
   state: [],

@@ -26,7 +26,7 @@ test('what is not said has a default', (t) => {
     },
     health: { intervalMs: 2_000, timeoutMs: 2_000, path: '/health' },
     hold: { keepAliveAfterMs: 10_000, keepAliveEveryMs: 10_000 },
-    retry: { attempts: 3 },
+    retry: { attempts: 3, graceMs: 10_000 },
     limits: { bodyBytes: 67_108_864, allBodiesBytes: 536_870_912, connections: 16_384 },
   })
 })

@@ -281,12 +281,12 @@ const withResult = [
   { role: 'tool', tool_call_id: call.id, content: 'done' },
 ]
 
-const REFUSALS: [string, Handler, number][] = [
-  ['declines', (_req, res) => json(res, 503, { error: 'full' }), 503],
-  ['breaks off', dropping, 502],
+const REFUSALS: [string, Handler][] = [
+  ['declines', (_req, res) => json(res, 503, { error: 'full' })],
+  ['breaks off', dropping],
 ]
 
-for (const [what, refusal, status] of REFUSALS) {
+for (const [what, refusal] of REFUSALS) {
   test(`a tool result whose target ${what} goes to no other; a turn without one does`, async (t) => {
     const message = { choices: [{ index: 0, message: asking, finish_reason: 'tool_calls' }] }
     const one = await startWorker(t, (_req, res) => json(res, 200, message))
@@ -299,6 +299,7 @@ for (const [what, refusal, status] of REFUSALS) {
         ],
         targets: { one: { workers: ['w1'] }, two: { workers: ['w2'] } },
         aliases: { m: ['one', 'two'] },
+        continuity: { ownerDown: { toolLoop: 'fail' } },
       },
     })
     const url = gateway.url + path
@@ -308,7 +309,8 @@ for (const [what, refusal, status] of REFUSALS) {
 
     one.handler = refusal
     const locked = await send(url, { headers, body: { ...request, messages: withResult } })
-    t.is(locked.status, status)
+    t.is(locked.status, 503)
+    t.regex(locked.body, /WARMPATH_OWNER_UNAVAILABLE/)
     t.is(locked.headers['x-warmpath-target'], 'one')
     t.deepEqual([one.received.length, two.received.length], [2, 0])
     t.is(gateway.scheduler.status().reservations, 0)

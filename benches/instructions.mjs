@@ -33,6 +33,13 @@ const SCENARIOS = [
   { name: 'turn-100k-body', operation: 'the same of 100k', wide: true },
   { name: 'workers-1k', operation: 'a worker of 1,000 that come at once' },
   { name: 'workers-16k', operation: 'a worker of 16,000 that come at once' },
+  { name: 'choice-bound', operation: 'a turn of one in 100,000 sessions that keeps its model' },
+  { name: 'choice-lookahead', operation: 'the same, three models weighed' },
+  {
+    name: 'choice',
+    operation: 'what weighing them costs beyond the rest of the turn',
+    beyond: ['choice-lookahead', 'choice-bound'],
+  },
 ]
 
 const HELP = `Usage: npm run bench:instructions -- [options]
@@ -66,7 +73,10 @@ function isCounted({ wide }) {
 
 function main() {
   const binary = build()
-  const rows = SCENARIOS.filter(isCounted).map((scenario) => count(binary, scenario))
+  const rows = []
+  for (const scenario of SCENARIOS.filter(isCounted)) {
+    rows.push(scenario.beyond ? difference(scenario, rows) : count(binary, scenario))
+  }
   if (values.update) {
     const kept = JSON.parse(readFileSync(committed, 'utf8'))
     const counts = { ...kept, ...Object.fromEntries(rows.map((row) => [row.name, row.value])) }
@@ -77,7 +87,7 @@ function main() {
   if (values.json) writeFileSync(values.json, `${JSON.stringify({ rows: judged }, null, 2)}\n`)
   for (const row of judged) {
     console.log(
-      `${row.name.padEnd(14)} ${String(row.value).padStart(7)} (${row.goal}) ${row.holds ? 'ok' : 'TOO MANY'}`,
+      `${row.name.padEnd(17)} ${String(row.value).padStart(7)} (${row.goal}) ${row.holds ? 'ok' : 'TOO MANY'}`,
     )
   }
   if (judged.some((row) => !row.holds)) process.exitCode = 1
@@ -132,6 +142,11 @@ function count(binary, { name, operation, goal }) {
   } finally {
     rmSync(folder, { recursive: true })
   }
+}
+
+function difference({ name, operation, goal, beyond }, rows) {
+  const [whole, rest] = beyond.map((other) => rows.find((row) => row.name === other).value)
+  return { name, operation, limit: goal, value: whole - rest, unit: 'instructions' }
 }
 
 function judge({ limit, ...row }, before) {

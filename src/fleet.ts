@@ -147,11 +147,14 @@ export class Fleet {
     const { index } = this.#link.topology.targetByName(target.name)
     const json = JSON.stringify(nativeTarget(target, this.#numberOf(target.group)))
     this.#link.call((handle, _, out) => native.reviseTarget(handle, index, json, out))
+    // The configuration's word is newer than what `setPrice` has said.
+    this.#link.prices.delete(target.name)
   }
 
   #removeTarget({ name }: Target): void {
     const { index } = this.#link.topology.targetByName(name)
     this.#link.call((handle, _, out) => native.removeTarget(handle, index, out))
+    this.#link.prices.delete(name)
     this.#logger?.info({ target: name }, 'target removed')
   }
 

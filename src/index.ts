@@ -5,6 +5,7 @@ import './platform.js'
 
 export {
   type AdmissionOptions,
+  type BaseRuleOptions,
   type CacheOptions,
   type CacheRuleOptions,
   type ContinuityOptions,
@@ -20,6 +21,7 @@ export {
   type Logger,
   type ModelPolicy,
   type ModelPrice,
+  type OwnerDown,
   type OwnerDownOptions,
   type PriceCatalogue,
   type PriceOptions,
@@ -89,6 +91,7 @@ export {
   type TraceStatus,
 } from './trace/index.js'
 export { parseBody } from './turn/bounds.js'
+export type { Break, BreakCode } from './turn/portability.js'
 export type { Hold, TurnRequest } from './turn/request.js'
 export type { AnswerWatch } from './turn/watch.js'
 export type { AnswerFacts, Turn, TurnInit } from './turn.js'

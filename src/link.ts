@@ -10,6 +10,7 @@
  * woken earlier. Trusts the layout of `out`; makes no decision.
  */
 import { type Clock, micros } from './clock.js'
+import type { ModelPrice } from './config/index.js'
 import { countOf, type Usage } from './dialects/index.js'
 import { fromNative, WarmpathError } from './errors.js'
 import { FrameWriter, packIds, type TurnFrame } from './link/frame.js'
@@ -29,9 +30,17 @@ export interface Placement {
   readonly predictedCachedTokens: number
   /** Why this model, as `reasonOf` reads it. */
   readonly why: number
+  /** What locks the turn. */
+  readonly lock: LockName
+  /** Whether what cannot travel has to be taken out of what is sent. */
+  readonly stripped: boolean
   /** The core's own name of a session that the request did not name, as receipts show it. */
   readonly derivedSession: string | undefined
 }
+
+/** What locks a turn, by the core's numbers. */
+export const LOCKS = ['free', 'tool-loop', 'provider-state', 'both'] as const
+export type LockName = (typeof LOCKS)[number]
 
 export const Outcome = {
   go: 0,
@@ -39,6 +48,7 @@ export const Outcome = {
   holdLimit: 3,
   ownerUnavailable: 4,
   noWorker: 5,
+  stateLost: 6,
 } as const
 
 /** What a session has sent before of a body. */
@@ -59,6 +69,8 @@ export interface Settlement {
   readonly predictedCachedTokens: number
   readonly why: number
   readonly heldMs: number
+  /** Whether what cannot travel has to be taken out of what is sent. */
+  readonly stripped: boolean
 }
 
 export interface Waiter {
@@ -99,9 +111,11 @@ const OUT = {
   why: 12,
   keyHigh: 13,
   keyLow: 14,
-  size: 16,
+  stripped: 16,
+  lock: 17,
+  size: 18,
 } as const
-const SETTLEMENT = 9
+const SETTLEMENT = 10
 const SETTLEMENTS = 32
 const LOOK_EVERY_MS = 1000
 const MAX_DELAY_MS = 0x7fff_ffff
@@ -121,6 +135,8 @@ export class Link {
   readonly #out = new Float64Array(OUT.size + SETTLEMENT * SETTLEMENTS)
   readonly #usage = new Float64Array(4)
   readonly #waiting = new Map<number, Waiting>()
+  /** Prices that were set while it ran, by target. */
+  readonly prices = new Map<string, ModelPrice>()
   #newcomers: number[] = []
   #watchers = 0
   #lookedAt = 0
@@ -238,6 +254,15 @@ export class Link {
     if (waiting.waiter.moved !== undefined) this.#watchers -= 1
   }
 
+  /** Tokens of the prompt as the first of the frame's targets is believed to count them. */
+  promptTokens(frame: TurnFrame): number {
+    this.#open()
+    const writer = this.#writer
+    writer.write(frame)
+    const { head, ids, prompt } = writer
+    return guarded(() => native.promptTokens(this.#handle, head, ids, prompt))
+  }
+
   candidates(frame: TurnFrame): string {
     this.#open()
     const writer = this.#writer
@@ -249,10 +274,15 @@ export class Link {
     return found
   }
 
-  /** Moves a reservation to its next candidate. Throws NO_WORKER or OWNER_UNAVAILABLE. */
-  reroute(reservation: number): Placement {
+  /**
+   * Moves a reservation to its next candidate, and its session too where the fault lasts. Throws
+   * NO_WORKER or OWNER_UNAVAILABLE.
+   */
+  reroute(reservation: number, lasts: boolean): Placement {
     this.#open()
-    guarded(() => native.rerouteTurn(this.#handle, micros(this.#clock), reservation, this.#out))
+    guarded(() =>
+      native.rerouteTurn(this.#handle, micros(this.#clock), reservation, lasts, this.#out),
+    )
     const placement = this.#placement()
     this.settle()
     return placement
@@ -333,6 +363,8 @@ export class Link {
       promptTokens: out[OUT.promptTokens] ?? 0,
       predictedCachedTokens: out[OUT.predicted] ?? 0,
       why: out[OUT.why] ?? -1,
+      lock: LOCKS[out[OUT.lock] ?? 0] ?? 'free',
+      stripped: out[OUT.stripped] === 1,
       derivedSession: high === 0 && low === 0 ? undefined : `prompt-${hex(high)}${hex(low)}`,
     }
   }
@@ -348,9 +380,10 @@ export class Link {
     const predictedCachedTokens = this.#out[at + 6] ?? 0
     const heldMs = (this.#out[at + 7] ?? 0) / 1000
     const why = this.#out[at + 8] ?? -1
+    const stripped = this.#out[at + 9] === 1
     due.push([
       waiting.waiter,
-      { outcome, target, worker, rank, receipt, predictedCachedTokens, why, heldMs },
+      { outcome, target, worker, rank, receipt, predictedCachedTokens, why, heldMs, stripped },
     ])
   }
 

@@ -19,7 +19,7 @@ import { noBinary } from './platform.js'
 export type { EngineHandle, RunHandle, SchedulerHandle, SnapshotHandle, WorkloadHandle }
 
 /** Whether a worker takes turns; `removed` is for good. */
-export const Health = { up: 0, draining: 1, down: 2, removed: 3 } as const
+export const Health = { up: 0, draining: 1, down: 2, removed: 3, limited: 4 } as const
 
 /** A turn as `link/frame.ts` packs it. */
 type FramedTurn = [
@@ -45,7 +45,19 @@ export interface NativeFace {
     member: number,
   ): number
   submitTurn(...turn: FramedTurn): number
-  rerouteTurn(handle: SchedulerHandle, now: number, id: number, out: Float64Array): void
+  promptTokens(
+    handle: SchedulerHandle,
+    head: Uint32Array,
+    ids: Uint8Array,
+    prompt: Uint8Array,
+  ): number
+  rerouteTurn(
+    handle: SchedulerHandle,
+    now: number,
+    id: number,
+    lasts: boolean,
+    out: Float64Array,
+  ): void
   firstToken(handle: SchedulerHandle, now: number, id: number, out: Float64Array): void
   completeTurn(
     handle: SchedulerHandle,
@@ -90,6 +102,8 @@ export interface NativeFace {
     out: BigUint64Array,
   ): number
   stateOwner(handle: SchedulerHandle, tenant: string, state: string): number[] | null
+  toolOwner(handle: SchedulerHandle, tenant: string, call: string): number[] | null
+  setModel(handle: SchedulerHandle, target: number, model: string): void
   beginSnapshot(handle: SchedulerHandle): SnapshotHandle
   writeSnapshot(
     handle: SchedulerHandle,

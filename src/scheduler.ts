@@ -11,9 +11,14 @@ import { type Clock, steadyClock, systemClock } from './clock.js'
 import {
   ADDED_WORKER_FIELDS,
   addedTargets,
+  asksForImages,
   Catalog,
+  type ContinuitySettings,
+  modelCard,
+  nativeModel,
   nativeOptions,
   nativeWorker,
+  type PriceOptions,
   type ResolvedConfig,
   resolve,
   type SchedulerOptions,
@@ -42,12 +47,14 @@ import {
   writeSnapshot,
 } from './link/snapshot.js'
 import type { KnownTarget, KnownWorker } from './link/topology.js'
-import { Link, type Placement } from './link.js'
+import { Link, type LockName, type Placement } from './link.js'
 import { Health, native } from './native.js'
 import { published } from './telemetry/index.js'
 import { openRecorder, type Recorder, type TraceStatus, type TurnTrace } from './trace/index.js'
 import { checkRequest } from './turn/check.js'
 import { abortError, waitForGo } from './turn/hold.js'
+import { canStrip, needsOf } from './turn/needs.js'
+import { type Break, breaksAt, ownerBook } from './turn/portability.js'
 import {
   type ReadRequest,
   type Recall,
@@ -96,6 +103,8 @@ export class Scheduler {
   #catalog: Catalog
   readonly #link: Link
   readonly #rules: RequestRules
+  /** Whether anybody looks at whether a prompt has images. */
+  readonly #asksForImages: boolean
   readonly #sharedName: string | undefined
   readonly #recorder: Recorder | undefined
   readonly #recall: Recall = (...body) => this.#link.recall(...body)
@@ -111,6 +120,7 @@ export class Scheduler {
     this.#config = config
     this.#catalog = new Catalog(config.targets, config.aliases)
     this.#sharedName = sharedName
+    this.#asksForImages = asksForImages(config)
     const { bodyBytes } = config.settings.limits
     this.#rules = { bodyBytes, ...(config.tenant && { tenant: config.tenant }) }
     const { clock, logger } = config
@@ -222,6 +232,39 @@ export class Scheduler {
     return this.candidates(request)[0]
   }
 
+  /**
+   * What sending this request to the target of that name would break, before it breaks: tool calls and
+   * provider state of others, sealed reasoning, tools, images, length of prompt and answer. Empty:
+   * nothing that is known. Takes no reservation. O(body). Throws UNKNOWN_ID.
+   */
+  portability(request: TurnRequest, target: string): Break[] {
+    checkRequest(request)
+    checkString(target, 'target')
+    const known = this.#link.fresh().targetByName(target)
+    return this.#withSink((sink) => {
+      const read = readRequest(request, this.#rules, sink)
+      const tokens = this.#link.promptTokens(this.#frameOf(request, read, [known.name]))
+      return breaksAt(read, tokens, known, ownerBook(this.#link, read.tenant))
+    })
+  }
+
+  /**
+   * Sets what a target's model costs from the next turn on, in US dollars a million tokens; what it
+   * does not say of the cache is what is published. Throws UNKNOWN_ID, and CONFIG with the field.
+   */
+  setPrice(target: string, price: PriceOptions): void {
+    checkString(target, 'target')
+    const { index, card, provider, model } = this.#link.fresh().targetByName(target)
+    const { price: set } = modelCard({ price }, `targets.${target}`, {
+      provider,
+      model: model ?? target,
+    })
+    if (set === undefined) refuseArgument('price', 'an object with input and output')
+    const json = JSON.stringify(nativeModel({ ...card, price: set }))
+    this.#link.read((handle) => native.setModel(handle, index, json))
+    this.#link.prices.set(target, set)
+  }
+
   /** Throws CONFIG for a bad field, DUPLICATE_ID for a name that is taken. */
   addWorker(worker: AddedWorker): void {
     const entry = workerEntry(worker, 'worker', ADDED_WORKER_FIELDS)
@@ -240,9 +283,13 @@ export class Scheduler {
     this.#setHealth(id, 'removed')
   }
 
-  setHealth(id: string, health: 'up' | 'down'): void {
-    if (health !== 'up' && health !== 'down') {
-      throw new WarmpathError('WARMPATH_INVALID_ARGUMENT', "health must be 'up' or 'down'")
+  /**
+   * `down`: it does not answer; sessions go elsewhere for now and come back. `limited`: it takes nothing
+   * from us for a while, because of a quota or a credential; sessions stay where they go meanwhile.
+   */
+  setHealth(id: string, health: 'up' | 'down' | 'limited'): void {
+    if (health !== 'up' && health !== 'down' && health !== 'limited') {
+      refuseArgument('health', "'up', 'down' or 'limited'")
     }
     this.#setHealth(id, health)
   }
@@ -423,11 +470,14 @@ export class Scheduler {
   #turn(taken: TakenTurn, route: Route, heldMs: number): Turn {
     const { read, session, signal, trace } = taken
     const { reservation, promptTokens } = taken.placement
+    const { lock } = taken.placement
     const plan = {
       link: this.#link,
       read,
       session,
       heldMs,
+      lock,
+      ownerWaitMs: ownerWaitOf(this.#config.continuity, lock),
       forwardHeaders: this.#config.forwardHeaders,
       maxBytes: this.#config.settings.limits.bodyBytes,
       signal,
@@ -474,9 +524,12 @@ export class Scheduler {
   }
 
   #frame(request: TurnRequest, read: ReadRequest): TurnFrame {
-    const { facts, identity, dialect, model, tenant, recalled } = read
+    return this.#frameOf(request, read, this.#catalog.targetsFor(read.model, read.dialect.name))
+  }
+
+  #frameOf(request: TurnRequest, read: ReadRequest, names: readonly string[]): TurnFrame {
+    const { facts, identity, tenant, recalled } = read
     const { topology } = this.#link
-    const names = this.#catalog.targetsFor(model, dialect.name)
     const exact = request.tokens ?? request.hashes
     const { base } = request
     if (base !== undefined && !names.includes(base)) refuseArgument('base', names.join(', '))
@@ -501,6 +554,8 @@ export class Scheduler {
       cacheSalt: this.#saltOf(read),
       drift: request.drift ?? false,
       base: base === undefined ? undefined : topology.targetByName(base).index,
+      canStrip: canStrip(read),
+      needs: needsOf(read, this.#asksForImages),
       targets: names.map((name) => topology.targetByName(name).index),
       toolResults: facts?.toolResults ?? [],
       state: facts?.state ?? [],
@@ -586,6 +641,13 @@ function checkNative(config: ResolvedConfig): void {
   } catch (error) {
     throw fromNative(error)
   }
+}
+
+/** For how long the owner of such a lock is waited for, in milliseconds. */
+function ownerWaitOf(settings: ContinuitySettings, lock: LockName): number {
+  const isState = lock === 'provider-state'
+  const setting = isState ? settings.stateOwnerDown : settings.toolOwnerDown
+  return lock !== 'free' && setting === 'wait' ? settings.ownerWaitMs : 0
 }
 
 /** A shared scheduler may have been opened by somebody with other targets. */

@@ -10,16 +10,17 @@
  * the usage option must change). Makes no decision.
  */
 import type { Logger } from './config/index.js'
-import type { Usage } from './dialects/index.js'
+import { sealedPieces, type Usage, withoutSealed } from './dialects/index.js'
 import { WarmpathError } from './errors.js'
 import { askForUsage, requestHeaders, UsageChunkFilter, upstreamUrl } from './forward/index.js'
 import type { Receipt, TurnReason } from './link/report.js'
 import { reasonOf, receiptOf } from './link/report.js'
 import type { KnownTarget, KnownWorker } from './link/topology.js'
-import type { Completion, Link, Placement } from './link.js'
+import type { Completion, Link, LockName, Placement } from './link.js'
 import type { TurnTrace } from './trace/index.js'
 import { checkAnswer, checkResponse } from './turn/check.js'
 import { isEventStream, observeResponse } from './turn/observe.js'
+import { type Break, breaksAt, ownerBook } from './turn/portability.js'
 import type { ReadRequest } from './turn/request.js'
 import { Reservation } from './turn/reservation.js'
 import { AnswerWatch } from './turn/watch.js'
@@ -52,6 +53,10 @@ export interface TurnPlan {
   readonly read: ReadRequest
   readonly session: string
   readonly heldMs: number
+  /** What locks the turn. */
+  readonly lock: LockName
+  /** For how long a fault of the lock's owner may be waited out. */
+  readonly ownerWaitMs: number
   readonly forwardHeaders: readonly string[]
   /** Largest JSON answer that is read. */
   readonly maxBytes: number
@@ -64,10 +69,8 @@ export interface TurnPlan {
 /** A placement that has a worker. */
 export type Route = Pick<
   Placement,
-  'target' | 'rank' | 'receipt' | 'predictedCachedTokens' | 'why'
-> & {
-  readonly worker: number
-}
+  'target' | 'rank' | 'receipt' | 'predictedCachedTokens' | 'why' | 'stripped'
+> & { readonly worker: number }
 
 /** Of one answer; the rest of them is not remembered. */
 const MAX_IDS = 1024
@@ -107,6 +110,8 @@ export class Turn {
   #target: KnownTarget
   #worker: KnownWorker
   #init: TurnInit | undefined
+  /** Away from whom it was locked to. */
+  #isMoved = false
   /** Of the answer that is observed; an object of its own, so that observing does not keep the turn. */
   readonly #seen: { watch?: AnswerWatch } = {}
 
@@ -157,6 +162,34 @@ export class Turn {
    */
   get reason(): TurnReason | undefined {
     return reasonOf(this.#route.why)
+  }
+
+  /** What binds it to where it goes; `free` also where the options have let it go elsewhere. */
+  get lock(): LockName {
+    return this.#isMoved ? 'free' : this.#plan.lock
+  }
+
+  /**
+   * For how many milliseconds a fault of its worker may be waited out: it is locked to where it goes,
+   * and the options say `wait`. Else 0.
+   */
+  get ownerWaitMs(): number {
+    return this.lock === 'free' ? 0 : this.#plan.ownerWaitMs
+  }
+
+  /**
+   * What was taken out of what is sent because only its maker could have read it, by its place in the
+   * body as the client sent it. Empty unless the options say `strip` and the maker could not answer.
+   */
+  get stripped(): readonly string[] {
+    const { body, dialect } = this.#plan.read
+    if (!this.#route.stripped || body === undefined) return []
+    return sealedPieces(body, dialect.items).map(({ path }) => path)
+  }
+
+  /** Whether the credential that is sent is the target's own and not the client's. */
+  get hasOwnCredential(): boolean {
+    return this.#target.auth.kind === 'header'
   }
 
   get predictedCachedTokens(): number {
@@ -226,23 +259,27 @@ export class Turn {
 
   /**
    * Moves the turn to its next candidate after a failure: `url`, `init`, `worker` and `target`
-   * change. False, and nothing changes, when none is left or some of an answer was seen already.
+   * change. False, and nothing changes, when none is left or some of an answer was seen already. After
+   * a `passing` fault the session stays bound to its target; a `lasting` one (a quota, a credential
+   * that is refused) binds it to the target that answers instead.
    */
-  next(): boolean {
+  next(fault: 'passing' | 'lasting' = 'passing'): boolean {
     const { link } = this.#plan
     if (link.closed || !this.#reservation.movable) return false
     let placement: Placement
     try {
-      placement = link.reroute(this.#reservation.id)
+      placement = link.reroute(this.#reservation.id, fault === 'lasting')
     } catch (error) {
       if (isLastCandidate(error)) return false
       throw error
     }
     const { worker } = placement
     if (worker === undefined) return false
+    const before = this.#target.name
     this.#route = { ...placement, worker }
     this.#target = link.topology.target(placement.target)
     this.#worker = link.topology.worker(worker)
+    this.#isMoved ||= this.#target.name !== before || this.#route.stripped
     this.#init = undefined
     this.#plan.trace?.sent({ ...this.#route, rank: this.rank, model: this.model })
     return true
@@ -273,6 +310,16 @@ export class Turn {
    */
   errorEvent(code: string, message: string): string {
     return this.#plan.read.dialect.errorEvent(code, message, this.#seen.watch?.facts())
+  }
+
+  /**
+   * What sending this turn to the target of that name would break. Empty: nothing that is known.
+   * Throws UNKNOWN_ID.
+   */
+  portability(target: string): Break[] {
+    const { link, read } = this.#plan
+    const known = link.topology.targetByName(target)
+    return breaksAt(read, this.promptTokens, known, ownerBook(link, read.tenant))
   }
 
   /** Why the turn went where it went; undefined when the record has been overwritten. */
@@ -324,8 +371,11 @@ export class Turn {
     if (body === undefined) return undefined
     const renamed = this.model !== '' && facts?.model !== this.model
     const asks = this.#asksUsage()
-    if (raw !== undefined && !renamed && !asks) return raw as string | Uint8Array<ArrayBuffer>
-    const sent = renamed ? dialect.withModel(body, this.model) : body
+    const { stripped } = this.#route
+    if (raw !== undefined && !renamed && !asks && !stripped)
+      return raw as string | Uint8Array<ArrayBuffer>
+    const bare = stripped ? withoutSealed(body, dialect.items) : body
+    const sent = renamed ? dialect.withModel(bare, this.model) : bare
     return jsonOf(asks ? askForUsage(sent) : sent)
   }
 

@@ -90,9 +90,10 @@ function renderReceipt(receipt: Receipt): string {
   ])
 }
 
-function session({ session: name, branch, detour }: Receipt): string {
+function session({ session: name, branch, detour, moved }: Receipt): string {
   const of = branch === null ? '' : `, branch ${branch}`
-  return `${visible(name) || '-'}${of}${detour ? ', away from its own target for now' : ''}`
+  const away = detour ? ', away from its own target for now' : ''
+  return `${visible(name) || '-'}${of}${moved ? ', moved away from its own target' : away}`
 }
 
 function credit({ prompt, predictedCachedTokens, trust }: Receipt): string {

@@ -6,6 +6,7 @@
  * either, cached input is as dear as any. What the numbers do is the core's business. Throws CONFIG.
  */
 import { completePrice, type ModelPrice, type PriceCatalogue, priceIn } from '../providers/index.js'
+import { type BaseRule, baseRules } from './base.js'
 import { dictionary, type Fields, fields, flag, MAX_U32, number, oneOf, refuse } from './check.js'
 
 export const GRADES = ['small', 'middle', 'large'] as const
@@ -24,6 +25,9 @@ export interface ModelCard {
   readonly quality?: number
   readonly price?: ModelPrice
   readonly contextTokens?: number
+  readonly outputTokens?: number
+  readonly images?: boolean
+  readonly tools?: boolean
 }
 
 /** The settings of model choice as the native face wants them; the core has the other defaults. */
@@ -38,6 +42,8 @@ export interface ContinuitySettings {
   readonly saar?: Readonly<Record<string, number | boolean>>
   readonly toolOwnerDown: (typeof WHEN_DOWN)[number]
   readonly stateOwnerDown: (typeof WHEN_DOWN)[number]
+  readonly ownerWaitMs: number
+  readonly base?: readonly BaseRule[]
 }
 
 /** What the choice of a default looks at. */
@@ -48,14 +54,21 @@ interface Choosable {
 }
 
 const VALUES = ['shortfall', 'quality'] as const
-const WHEN_DOWN = ['fail', 'escape'] as const
+const WHEN_DOWN = ['wait', 'fail', 'strip', 'escape'] as const
+const WAIT_SECONDS = 30
+const MAX_WAIT_SECONDS = 600
 const OF_LOOKAHEAD = ['lambda', 'value', 'fee', 'floor']
 const SAAR_FLAGS = ['driftReset', 'idleReset', 'pricePressure']
-const FIELDS = [...['policy', 'shadow', 'grade', 'saar', 'ownerDown', 'prices'], ...OF_LOOKAHEAD]
+const FIELDS = [
+  ...['policy', 'shadow', 'grade', 'saar', 'ownerDown', 'prices', 'base'],
+  ...OF_LOOKAHEAD,
+]
 const PRICE_FIELDS = ['input', 'output', 'cached', 'write']
 const MAX_DOLLARS = 1e9
 
-export const CARD_FIELDS = ['grade', 'quality', 'price', 'contextTokens']
+export const CARD_FIELDS = [
+  ...['grade', 'quality', 'price', 'contextTokens', 'outputTokens', 'images', 'tools'],
+]
 
 /** Checks the section; `aliases` and `targets` say what its default is. */
 export function continuity(
@@ -74,19 +87,16 @@ export function continuity(
       : oneOf(given.shadow, 'continuity.shadow', MODEL_POLICIES)
   // Settings of the default stand whether or not the targets call for it.
   refuseForeign(given, [given.policy === undefined ? 'lookahead' : policy, shadow])
-  const down = given.ownerDown === undefined ? {} : ownerDown(given.ownerDown)
+  const down = ownerDown(given.ownerDown)
+  const names = targets.map(({ name }) => name)
   return {
     policy,
     ...(shadow !== undefined && { shadow }),
     ...lookahead(given),
     ...(given.grade !== undefined && { grade: oneOf(given.grade, 'continuity.grade', GRADES) }),
     ...(given.saar !== undefined && { saar: saar(given.saar) }),
-    toolOwnerDown: oneOf(down.toolLoop ?? 'fail', 'continuity.ownerDown.toolLoop', WHEN_DOWN),
-    stateOwnerDown: oneOf(
-      down.providerState ?? 'fail',
-      'continuity.ownerDown.providerState',
-      WHEN_DOWN,
-    ),
+    ...(given.base !== undefined && { base: baseRules(given.base, names) }),
+    ...down,
   }
 }
 
@@ -104,27 +114,38 @@ export function modelCard(
   { provider, model, catalogue }: CardContext,
 ): ModelCard {
   const price = priceOf(given.price, `${path}.price`, { provider, model, catalogue })
+  const count = (field: string): number =>
+    number(given[field], `${path}.${field}`, { min: 1, max: MAX_U32, kind: 'integer' })
   const real = (field: string, max: number): number =>
     number(given[field], `${path}.${field}`, { min: 0, max, kind: 'real' })
   return {
     ...(given.grade !== undefined && { grade: oneOf(given.grade, `${path}.grade`, GRADES) }),
     ...(given.quality !== undefined && { quality: real('quality', 1) }),
     ...(price !== undefined && { price }),
-    ...(given.contextTokens !== undefined && {
-      contextTokens: number(given.contextTokens, `${path}.contextTokens`, {
-        min: 1,
-        max: MAX_U32,
-        kind: 'integer',
-      }),
-    }),
+    ...(given.contextTokens !== undefined && { contextTokens: count('contextTokens') }),
+    ...(given.outputTokens !== undefined && { outputTokens: count('outputTokens') }),
+    ...(given.images !== undefined && { images: flag(given.images, `${path}.images`) }),
+    ...(given.tools !== undefined && { tools: flag(given.tools, `${path}.tools`) }),
   }
+}
+
+/** Whether anybody looks at whether a prompt has images. O(targets + rules). */
+export function asksForImages({
+  targets,
+  continuity: { base = [] },
+}: {
+  readonly targets: readonly { readonly card: ModelCard }[]
+  readonly continuity: ContinuitySettings
+}): boolean {
+  const isBlind = ({ card }: { readonly card: ModelCard }) => card.images === false
+  return targets.some(isBlind) || base.some(({ images }) => images !== undefined)
 }
 
 /** Whose price it is, and where else to look for it. */
 interface CardContext {
   readonly provider: string | undefined
   readonly model: string
-  readonly catalogue: PriceCatalogue | undefined
+  readonly catalogue?: PriceCatalogue | undefined
 }
 
 function priceOf(
@@ -204,6 +225,20 @@ function saar(value: unknown): Record<string, number | boolean> {
   }
 }
 
-function ownerDown(value: unknown): Fields {
-  return fields(value, 'continuity.ownerDown', ['toolLoop', 'providerState'])
+type OwnerDownSettings = Pick<
+  ContinuitySettings,
+  'toolOwnerDown' | 'stateOwnerDown' | 'ownerWaitMs'
+>
+
+function ownerDown(value: unknown): OwnerDownSettings {
+  const path = 'continuity.ownerDown'
+  const names = ['toolLoop', 'providerState', 'waitSeconds']
+  const given = value === undefined ? {} : fields(value, path, names)
+  const range = { min: 0.001, max: MAX_WAIT_SECONDS, kind: 'real' } as const
+  const seconds = number(given.waitSeconds ?? WAIT_SECONDS, `${path}.waitSeconds`, range)
+  return {
+    toolOwnerDown: oneOf(given.toolLoop ?? 'wait', `${path}.toolLoop`, WHEN_DOWN),
+    stateOwnerDown: oneOf(given.providerState ?? 'wait', `${path}.providerState`, WHEN_DOWN),
+    ownerWaitMs: Math.ceil(seconds * 1000),
+  }
 }

@@ -3,12 +3,21 @@
  */
 
 export type { ModelPrice, PriceCatalogue, PriceOptions } from '../providers/index.js'
+export type { BaseRuleOptions } from './base.js'
 export { Catalog } from './catalog.js'
 export { HOP_BY_HOP, OF_ONE_CONNECTION } from './connection.js'
-export type { ContinuitySettings, Grade, ModelCard, ModelPolicy } from './continuity.js'
+export {
+  asksForImages,
+  type ContinuitySettings,
+  type Grade,
+  type ModelCard,
+  type ModelPolicy,
+  modelCard,
+} from './continuity.js'
 export { type EnvCredential, env } from './env.js'
 export {
   nativeGroup,
+  nativeModel,
   nativeOptions,
   nativeTarget,
   nativeWorker,
@@ -31,6 +40,7 @@ export type {
   KvEventsOptions,
   LimitOptions,
   Logger,
+  OwnerDown,
   OwnerDownOptions,
   SaarOptions,
   SchedulerOptions,

@@ -44,7 +44,8 @@ export function nativeTarget(
   }
 }
 
-function nativeModel({ price, ...card }: ModelCard): object {
+/** How much a model answers with is for `portability` only. */
+export function nativeModel({ price, outputTokens: _, ...card }: ModelCard): object {
   if (price === undefined) return card
   const { cache: _ofReceipts, ...dollars } = price
   return { ...card, price: dollars }

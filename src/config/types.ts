@@ -8,6 +8,7 @@
 import type { DialectName } from '../dialects/index.js'
 import type { HeaderMap } from '../identity/index.js'
 import type { PriceCatalogue, PriceOptions } from '../providers/index.js'
+import type { BaseRuleOptions } from './base.js'
 import type { Grade, ModelPolicy } from './continuity.js'
 import type { EnvCredential } from './env.js'
 import type { TraceOptions } from './trace.js'
@@ -84,6 +85,12 @@ export interface TargetOptions {
   price?: PriceOptions
   /** Tokens of prompt and answer that it can read; a longer turn goes elsewhere. Absent: any. */
   contextTokens?: number
+  /** Tokens that it can answer with, as `portability` reckons. Absent: any. */
+  outputTokens?: number
+  /** Whether it takes images; a turn with some goes elsewhere. Default true. */
+  images?: boolean
+  /** Whether it calls tools; a turn that offers some goes elsewhere. Default true. */
+  tools?: boolean
 }
 
 /** How a cache finds what it has of a prompt, and how long it has it. */
@@ -182,6 +189,11 @@ export interface ContinuityOptions {
   saar?: SaarOptions
   /** What happens when whoever a turn is bound to cannot take it. */
   ownerDown?: OwnerDownOptions
+  /**
+   * The base choice of turns that come without one: by the first rule that they meet; by none, the
+   * first target of the alias that is up.
+   */
+  base?: BaseRuleOptions[]
   /** Prices by model name, in the shape of LiteLLM's price file or of models.dev. Nothing is fetched. */
   prices?: PriceCatalogue
 }
@@ -198,10 +210,22 @@ export interface SaarOptions {
   pricePressure?: boolean
 }
 
-/** `fail` (default): the turn is refused with OWNER_UNAVAILABLE. `escape`: it is free, and its receipt says so. */
+/**
+ * `wait` (default): the owner is waited for, for `waitSeconds`, then OWNER_UNAVAILABLE. `fail`: that at
+ * once. `strip`: the turn goes elsewhere without what cannot travel (sealed reasoning), and is refused
+ * where it leans on more. `escape`: it goes elsewhere as it is. What came of it is in the turn and in
+ * its receipt. For an owner that has been removed `wait` and `fail` are STATE_LOST.
+ */
+export type OwnerDown = 'wait' | 'fail' | 'strip' | 'escape'
+
+/** What happens when the owner of a lock is down, limited, removed or too small for the history. */
 export interface OwnerDownOptions {
-  toolLoop?: 'fail' | 'escape'
-  providerState?: 'fail' | 'escape'
+  /** Of the tool calls that are answered. */
+  toolLoop?: OwnerDown
+  /** Of what a provider keeps or has sealed. */
+  providerState?: OwnerDown
+  /** For how long `wait` does. Default 30, at most 600. */
+  waitSeconds?: number
 }
 
 /** Weights of a worker's cost; all finite and not negative. */

@@ -41,7 +41,9 @@ function find(path: string): Dialect | undefined {
   return PATHS.find(([pattern]) => pattern.test(bare))?.[1]
 }
 
+export { hasImages } from './images.js'
 export { countOf } from './json.js'
+export { hasCompaction, type SealedPiece, sealedPieces, withoutSealed } from './sealed.js'
 export { TextSink } from './sink.js'
 export type * from './types.js'
 export { dialectOf }

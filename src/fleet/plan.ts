@@ -24,9 +24,19 @@ export function planGroups(before: ResolvedConfig, next: ResolvedConfig): GroupP
   byWorkers(before, next, plan)
   for (const [group, old] of plan.entries()) {
     if (old === undefined || isDeepStrictEqual(before.groups[old], next.groups[group])) continue
+    refuseOtherProviders(before, next)
     refuseChange(`targets.${next.targets.find((target) => target.group === group)?.name}.cache`)
   }
   return plan
+}
+
+/** Rules of caches follow from providers too: who has changed one is told so. */
+function refuseOtherProviders(before: ResolvedConfig, next: ResolvedConfig): void {
+  const was = new Map(before.targets.map((target) => [target.name, target]))
+  for (const { name, provider } of next.targets) {
+    const old = was.get(name)
+    if (old !== undefined && old.provider !== provider) refuseChange(`targets.${name}.provider`)
+  }
 }
 
 function byTargets(before: ResolvedConfig, next: ResolvedConfig): (number | undefined)[] {

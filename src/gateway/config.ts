@@ -51,8 +51,16 @@ interface HoldOptions {
 }
 
 interface RetryOptions {
-  /** Upstream requests that one turn may cost, the first included. Default 3. */
+  /**
+   * Upstream requests that one turn may cost, the first included; waiting for the owner of a lock is
+   * bounded by `continuity.ownerDown` instead. Default 3.
+   */
   attempts: number
+  /**
+   * A `Retry-After` of a 429 up to this is a busy moment; a longer one is a quota: the worker gets no
+   * turns until then, and sessions stay where they go meanwhile. Default 10 s.
+   */
+  graceMs: number
 }
 
 interface GatewayLimits {
@@ -125,7 +133,10 @@ const checkHold = section<HoldOptions>({
   keepAliveAfterMs: milliseconds(10_000),
   keepAliveEveryMs: milliseconds(10_000),
 })
-const checkRetry = section<RetryOptions>({ attempts: whole(1, 16, 'attempts', 3) })
+const checkRetry = section<RetryOptions>({
+  attempts: whole(1, 16, 'attempts', 3),
+  graceMs: whole(0, HOUR_MS, 'milliseconds', 10_000),
+})
 const checkLimits = section<GatewayLimits>({
   bodyBytes: whole(1, 2 ** 30, 'bytes', 64 * 1024 * 1024),
   allBodiesBytes: whole(1, 2 ** 40, 'bytes', 512 * 1024 * 1024),
@@ -245,6 +256,7 @@ export {
   type HealthOptions,
   type HoldOptions,
   openScheduler,
+  type RetryOptions,
   readConfig,
   type Settings,
   schedulerOptions,

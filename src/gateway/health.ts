@@ -6,6 +6,9 @@
  * whose connection broke is asked once, since a single broken connection says little. While a worker is down it is asked again every `intervalMs` until any answer below
  * 500 comes, and then marked up.
  *
+ * A worker that asks to be left alone for a while (a quota) or refuses our credential is limited for
+ * that long, and not probed.
+ *
  * At most one probe a worker is under way, each bounded by `timeoutMs`; timers are unref'd. It
  * marks up only what it marked down itself: a worker that its owner took out stays out.
  */
@@ -14,10 +17,12 @@ import type { HealthOptions } from './config.js'
 import { UpstreamFailure } from './failures.js'
 import type { Upstream } from './upstream.js'
 
+type Mark = 'up' | 'down' | 'limited'
+
 interface Watch {
   worker: string
   url: string
-  down: boolean
+  mark: Mark
   timer?: NodeJS.Timeout
 }
 
@@ -40,15 +45,30 @@ class HealthWatch {
     const { kind } = failure
     if (this.#closing.signal.aborted || (kind !== 'refused' && kind !== 'lost')) return
     const known = this.#watches.get(worker)
-    const watch = known ?? { worker, url, down: false }
+    const watch: Watch = known ?? { worker, url, mark: 'up' }
+    // Whoever is limited is known to live.
+    if (watch.mark === 'limited') return
     if (kind === 'refused') {
       this.#forget(worker)
       this.#mark(watch, 'down')
     }
     if (known) return
     this.#watches.set(worker, watch)
-    if (watch.down) this.#again(watch)
+    if (watch.mark === 'down') this.#again(watch)
     else void this.#probe(watch)
+  }
+
+  /** `worker`, which lives at `url`, takes nothing from us for `ms` milliseconds. */
+  limited(worker: string, url: string, ms: number): void {
+    if (this.#closing.signal.aborted) return
+    const watch: Watch = this.#watches.get(worker) ?? { worker, url, mark: 'up' }
+    this.#watches.set(worker, watch)
+    this.#mark(watch, 'limited')
+    clearTimeout(watch.timer)
+    watch.timer = setTimeout(() => {
+      this.#mark(watch, 'up')
+      this.#watches.delete(worker)
+    }, ms).unref()
   }
 
   /** Ends all probes; nothing is marked any more. */
@@ -59,9 +79,9 @@ class HealthWatch {
   }
 
   /** Tells the scheduler, unless it knows. */
-  #mark(watch: Watch, health: 'up' | 'down'): void {
-    if (watch.down === (health === 'down')) return
-    watch.down = health === 'down'
+  #mark(watch: Watch, health: Mark): void {
+    if (watch.mark === health) return
+    watch.mark = health
     try {
       this.#scheduler.setHealth(watch.worker, health)
     } catch (error) {
@@ -86,7 +106,7 @@ class HealthWatch {
 
   async #probe(watch: Watch): Promise<void> {
     const alive = await this.#answers(watch)
-    if (this.#closing.signal.aborted) return
+    if (this.#closing.signal.aborted || watch.mark === 'limited') return
     this.#mark(watch, alive ? 'up' : 'down')
     if (alive) this.#watches.delete(watch.worker)
     else if (this.#watches.has(watch.worker)) this.#again(watch)

@@ -1,25 +1,23 @@
 /**
  * Question: how does one turn get from a client to a worker and back?
  *
- * The way: read the body, submit (which waits while the turn is held), ask the worker, deliver. If
- * a worker fails before anything of its answer has begun, or declines (429, 502, 503), the turn
- * moves to the next candidate as long as the scheduler says that this is safe and attempts are
- * left. A worker's last word is passed on as it is, errors included.
+ * The way: read the body, submit (which waits while the turn is held), ask the worker (recovery.ts
+ * has what happens when that fails), deliver. A worker's last word is passed on as it is, errors
+ * included.
  *
  * Whatever happens, the reservation ends: by `Turn.watch` once there is an answer, by disposing
  * before. It decides nothing about where a turn goes.
  */
 import type { Scheduler, Turn } from '../index.js'
 import { WarmpathError } from '../index.js'
-import type { UpstreamAnswer } from './answer.js'
 import type { Bodies } from './body.js'
 import type { Settings } from './config.js'
 import { deliver, pump } from './deliver.js'
 import type { Exchange } from './exchange.js'
-import { UpstreamFailure } from './failures.js'
 import { askOf, headerOf, isEventStream } from './headers.js'
 import type { HealthWatch } from './health.js'
 import { HeldAnswer } from './hold.js'
+import { ask } from './recovery.js'
 import type { Upstream } from './upstream.js'
 
 /** What serving needs; one of each a gateway. */
@@ -31,16 +29,16 @@ interface Parts {
   bodies: Bodies
 }
 
-/** Answers by which a worker says that it did not take the request, so that another may. */
-const DECLINED: ReadonlySet<number> = new Set([429, 502, 503])
-
 /** Serves one request of a wire API. Throws what the client is to be told. */
 async function serveTurn(parts: Parts, exchange: Exchange): Promise<void> {
   const raw = await parts.bodies.read(exchange.req, exchange.res)
   const turn = await submit(parts, exchange, raw)
   exchange.errorEvent = (code, message) => turn.errorEvent(code, message)
   try {
-    const answer = await ask(parts, exchange, turn)
+    const answer = await ask(parts, turn, {
+      signal: exchange.signal,
+      note: () => note(exchange, turn),
+    })
     const { status, headers } = answer
     const through = turn.watch({ status, contentType: headerOf(headers, 'content-type') })
     const { clientIdleMs } = parts.settings.timeouts
@@ -49,7 +47,6 @@ async function serveTurn(parts: Parts, exchange: Exchange): Promise<void> {
     else await join(exchange, delivery)
   } catch (error) {
     turn.fail(error)
-    if (error instanceof UpstreamFailure) parts.health.failed(turn.worker, turn.url, error)
     throw error
   } finally {
     turn[Symbol.dispose]()
@@ -71,43 +68,6 @@ async function submit(parts: Parts, exchange: Exchange, raw: Buffer): Promise<Tu
   } finally {
     held.settled()
   }
-}
-
-/** Asks the turn's worker, and others where that is safe, until there is an answer to pass on. */
-async function ask(parts: Parts, exchange: Exchange, turn: Turn): Promise<UpstreamAnswer> {
-  for (let left = parts.settings.retry.attempts - 1; ; left -= 1) {
-    note(exchange, turn)
-    const { worker, url } = turn
-    const outcome = await attempt(parts.upstream, turn, exchange.signal)
-    const moved = left > 0 && mayMove(outcome) && turn.next()
-    if (!moved) {
-      if (outcome instanceof UpstreamFailure) throw outcome
-      return outcome
-    }
-    // After the move: a turn on a worker that is marked down would be lost with it.
-    if (outcome instanceof UpstreamFailure) parts.health.failed(worker, url, outcome)
-    else outcome.drop()
-  }
-}
-
-async function attempt(
-  upstream: Upstream,
-  turn: Turn,
-  signal: AbortSignal,
-): Promise<UpstreamAnswer | UpstreamFailure> {
-  try {
-    return await upstream.call({ url: turn.url, ...turn.init }, signal)
-  } catch (error) {
-    if (error instanceof UpstreamFailure) return error
-    throw error
-  }
-}
-
-/** A slow worker may still be at work on it, so only a worker that is not counts. */
-function mayMove(outcome: UpstreamAnswer | UpstreamFailure): boolean {
-  if (outcome instanceof UpstreamFailure)
-    return outcome.kind === 'refused' || outcome.kind === 'lost'
-  return DECLINED.has(outcome.status)
 }
 
 /** Continues a stream whose head was sent while the turn was held. */

@@ -26,6 +26,10 @@ export interface TurnFrame {
   readonly cacheSalt: string
   /** Whether the task is another one than before. */
   readonly drift: boolean
+  /** Whether all provider state that it leans on can be taken out of it. */
+  readonly canStrip: boolean
+  /** What its model has to take. */
+  readonly needs: { readonly images: boolean; readonly tools: boolean }
   /** Index of the target that the caller would take. */
   readonly base: number | undefined
   /** Target indices in order of preference. */
@@ -144,7 +148,7 @@ export class FrameWriter {
     const words = HEAD.size + targets.length + toolResults.length + state.length + 2 * segments
     this.#reset(words)
     const head = this.#head
-    head[HEAD.flags] = (frame.final ? 1 : 0) | (frame.stream ? 2 : 0) | (frame.drift ? 4 : 0)
+    head[HEAD.flags] = flagsOf(frame)
     head[HEAD.kind] = frame.kind
     head[HEAD.maxOutputTokens] = Math.min(frame.maxOutputTokens, MAX_U32)
     head[HEAD.promptTokens] = frame.ticket ?? 0
@@ -237,6 +241,16 @@ export function packIds(calls: readonly string[], state: readonly string[]): Pac
     lengths: Uint32Array.of(calls.length, state.length, ...encoded.map((id) => id.length)),
     bytes: new Uint8Array(Buffer.concat(encoded)),
   }
+}
+
+function flagsOf({ final, stream, drift, canStrip, needs }: TurnFrame): number {
+  let flags = final ? 1 : 0
+  if (stream) flags |= 2
+  if (drift) flags |= 4
+  if (canStrip) flags |= 8
+  if (needs.images) flags |= 16
+  if (needs.tools) flags |= 32
+  return flags
 }
 
 function bytesOf({ buffer, byteOffset, byteLength }: Uint32Array | BigUint64Array): Uint8Array {

@@ -5,7 +5,7 @@
  * get their types, and candidates the address of their worker. Nothing is computed.
  */
 import type { Grade, ModelPolicy, ModelPrice } from '../config/index.js'
-import type { Link } from '../link.js'
+import type { Link, LockName } from '../link.js'
 import { native } from '../native.js'
 import type { Topology } from './topology.js'
 
@@ -170,6 +170,8 @@ export interface ModelChoice {
   readonly switched: boolean
   /** The base choice. */
   readonly asked: string
+  /** Which rule of `continuity.base` made it, from 0; null when none did. */
+  readonly rule: number | null
   /** The session's model before; null when it had none, or that one could not take the turn. */
   readonly before: string | null
   /** Where the past stopped to bind. */
@@ -204,10 +206,14 @@ export interface Receipt {
   readonly worker: string | null
   /** The session's own target was passed over for now. */
   readonly detour: boolean
+  /** The session's own target has refused it for longer: it goes on here. */
+  readonly moved: boolean
   readonly lock: {
-    readonly decided: 'free' | 'tool-loop' | 'provider-state' | 'both'
-    /** Whether it was disregarded, as the options allow when the owner is down. */
+    readonly decided: LockName
+    /** Whether it was disregarded, as the options allow when the owner cannot take the turn. */
     readonly escaped: boolean
+    /** The same, but without what cannot travel. */
+    readonly stripped: boolean
     readonly [note: string]: unknown
   }
   /** How the model was chosen; null where there was no choice. */
@@ -261,7 +267,7 @@ export interface Receipt {
 
 export interface WorkerStatus {
   readonly id: string
-  readonly health: 'up' | 'draining' | 'down'
+  readonly health: 'up' | 'draining' | 'down' | 'limited'
   readonly capacityTokens: number | null
   /** Turns in flight. */
   readonly inFlight: number
@@ -325,13 +331,14 @@ export function receiptOf(link: Link, id: string): Receipt | undefined {
   if (json === null) return undefined
   const receipt = JSON.parse(json) as Receipt
   const { model } = receipt
-  return model === null ? receipt : { ...receipt, model: withSources(model, link.topology) }
+  return model === null ? receipt : { ...receipt, model: withSources(model, link) }
 }
 
 /** The core prices; where a price comes from is our knowledge. */
-function withSources(model: ModelChoice, topology: Topology): ModelChoice {
+function withSources(model: ModelChoice, { topology, prices }: Link): ModelChoice {
   const rows = model.rows.map((row) => {
-    const cache = topology.anyTarget(row.target)?.card.price?.cache
+    const price = prices.get(row.target) ?? topology.anyTarget(row.target)?.card.price
+    const cache = price?.cache
     return row.price === null || cache === undefined
       ? row
       : { ...row, price: { ...row.price, cache } }

@@ -7,7 +7,13 @@
  * shares no code with it, so that it can check it.
  */
 import { once } from 'node:events'
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import {
+  createServer,
+  type IncomingHttpHeaders,
+  type IncomingMessage,
+  type Server,
+  type ServerResponse,
+} from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { performance } from 'node:perf_hooks'
 
@@ -46,12 +52,27 @@ interface EngineDoubleOptions {
   script?: Script
   /** Largest request body, bytes. Default 64 MiB. */
   bodyBytes?: number
+  /** Which requests fail, and how; asked once a request, beside what `fail` has ordered. */
+  faults?: (headers: IncomingHttpHeaders) => Fault | undefined
   /** Told of every request that reached the engine, when it ends there. */
   onRequestEnd?: (end: RequestEnd) => void
 }
 
-/** A way to fail: an answer of 503, no answer, or an answer that breaks off in the middle. */
-type Fault = '503' | 'stall' | 'cut'
+/** A way to fail: an answer of that status, no answer, or an answer that breaks off in the middle. */
+type Fault = '401' | '429' | '503' | 'stall' | 'cut'
+
+/** What an answer that says no is given, by its status. */
+const SAID_NO: Partial<Record<Fault, { message: string; code: string }>> = {
+  '401': { message: 'The credential is not valid.', code: 'invalid_api_key' },
+  '429': { message: 'Too many requests.', code: 'rate_limit_exceeded' },
+  '503': { message: 'The engine is not available.', code: 'service_unavailable' },
+}
+
+/** More about a way to fail. */
+interface FaultOptions {
+  /** The header `retry-after` of the answers that say no, as sent. */
+  retryAfter?: string
+}
 
 interface EngineDoubleStatus {
   id: string
@@ -60,6 +81,8 @@ interface EngineDoubleStatus {
   /** Generation requests received; those refused with an error of the client's. */
   requests: number
   refused: number
+  /** Of these, requests with a tool result or a response id that was not issued here. */
+  foreign: number
   /** Requests that failed as told. */
   faults: Record<Fault, number>
   engine: EngineModelStatus
@@ -82,10 +105,16 @@ class EngineDouble {
   readonly #store = new ResponseStore()
   readonly #metrics = new DoubleMetrics()
   readonly #ttft = new Sample()
-  readonly #counts = { requests: 0, refused: 0 }
-  readonly #faulted: Record<Fault, number> = { '503': 0, stall: 0, cut: 0 }
+  readonly #counts = { requests: 0, refused: 0, foreign: 0 }
+  readonly #faulted: Record<Fault, number> = {
+    '401': 0,
+    '429': 0,
+    '503': 0,
+    stall: 0,
+    cut: 0,
+  }
   readonly #capacityTokens: number
-  #fault: { mode: Fault; left: number } | undefined
+  #fault: { mode: Fault; left: number; retryAfter: string | undefined } | undefined
   #url = ''
 
   constructor(options: EngineDoubleOptions) {
@@ -113,8 +142,8 @@ class EngineDouble {
   }
 
   /** Lets the next `count` generation requests fail; without a mode, none. */
-  fail(mode: Fault | undefined, count = 1): void {
-    this.#fault = mode === undefined ? undefined : { mode, left: count }
+  fail(mode: Fault | undefined, count = 1, { retryAfter }: FaultOptions = {}): void {
+    this.#fault = mode === undefined ? undefined : { mode, left: count, retryAfter }
   }
 
   status(): EngineDoubleStatus {
@@ -150,6 +179,7 @@ class EngineDouble {
       if (response.destroyed || response.headersSent) return
       if (error instanceof Refusal) {
         this.#counts.refused += 1
+        if (FOREIGN.has(error.code)) this.#counts.foreign += 1
         sendJson(
           response,
           error.status,
@@ -204,12 +234,15 @@ class EngineDouble {
     dialect: Dialect,
   ): Promise<void> {
     this.#counts.requests += 1
-    const fault = this.#takeFault()
+    const retryAfter = this.#fault?.retryAfter
+    const fault = this.#takeFault(request.headers)
     if (fault === 'stall') return
     const body = await this.#body(request)
-    if (fault === '503') {
-      const message = 'The engine is not available.'
-      return sendJson(response, 503, dialect.error(503, message, 'service_unavailable', null))
+    const no = fault === undefined ? undefined : SAID_NO[fault]
+    if (no !== undefined) {
+      if (retryAfter !== undefined) response.setHeader('retry-after', retryAfter)
+      const error = dialect.error(Number(fault), no.message, no.code, null)
+      return sendJson(response, Number(fault), error)
     }
     const ask = dialect.read(body, (id) => this.#store.items(id))
     this.#refuseForeign(ask.model, ask.answered)
@@ -228,8 +261,9 @@ class EngineDouble {
     new Generation(context, { dialect, ask, headers: request.headers, response, fate }).start()
   }
 
-  #takeFault(): Fault | undefined {
-    const fault = this.#fault
+  #takeFault(headers: IncomingHttpHeaders): Fault | undefined {
+    const mode = this.#options.faults?.(headers)
+    const fault = mode === undefined ? this.#fault : { mode, left: Number.POSITIVE_INFINITY }
     if (fault === undefined) return undefined
     fault.left -= 1
     if (fault.left <= 0) this.#fault = undefined
@@ -281,6 +315,9 @@ class EngineDouble {
   }
 }
 
+/** Codes of what another one has issued. */
+const FOREIGN: ReadonlySet<string> = new Set(['unknown_tool_call', 'previous_response_not_found'])
+
 const DIALECTS: Record<string, Dialect> = {
   '/v1/chat/completions': chat,
   '/v1/responses': responses,
@@ -299,5 +336,6 @@ export {
   type EngineDoubleOptions,
   type EngineDoubleStatus,
   type Fault,
+  type FaultOptions,
   startEngineDouble,
 }

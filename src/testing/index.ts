@@ -10,6 +10,7 @@ export {
   type EngineDoubleOptions,
   type EngineDoubleStatus,
   type Fault,
+  type FaultOptions,
   startEngineDouble,
 } from './double.js'
 export type { RequestEnd } from './generation.js'

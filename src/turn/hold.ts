@@ -26,7 +26,14 @@ export interface HoldPlan {
 const REFUSALS: ReadonlyMap<number, readonly [ErrorCode, string]> = new Map([
   [Outcome.closed, ['WARMPATH_CLOSED', 'the scheduler was closed while the turn was held']],
   [Outcome.holdLimit, ['WARMPATH_HOLD_LIMIT', 'the turn was held for the longest time allowed']],
-  [Outcome.ownerUnavailable, ['WARMPATH_OWNER_UNAVAILABLE', 'the owner of its state is gone']],
+  [
+    Outcome.ownerUnavailable,
+    ['WARMPATH_OWNER_UNAVAILABLE', 'what the turn leans on is kept by a worker that is down'],
+  ],
+  [
+    Outcome.stateLost,
+    ['WARMPATH_STATE_LOST', 'what the turn leans on was kept by a worker that has been removed'],
+  ],
   [Outcome.noWorker, ['WARMPATH_NO_WORKER', 'no worker is left that could take the held turn']],
 ])
 
@@ -94,7 +101,7 @@ export function abortError(signal: AbortSignal): WarmpathError {
 
 function holdError({ outcome, heldMs }: Settlement, retryAfterSeconds: number): WarmpathError {
   const [code, message] = REFUSALS.get(outcome) ?? ['WARMPATH_PANIC', `outcome ${outcome}`]
-  const retry = code === 'WARMPATH_HOLD_LIMIT' || code === 'WARMPATH_NO_WORKER'
+  const retry = code !== 'WARMPATH_CLOSED' && code !== 'WARMPATH_STATE_LOST'
   return new WarmpathError(code, message, {
     detail: { heldMs },
     ...(retry ? { retryAfterSeconds } : {}),

@@ -3,16 +3,17 @@ import { spawnSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { liveClaims } from '../continuity/live.mjs'
 
 const EXAMPLE = ['run', '--release', '--quiet', '-p', 'warmpath-sim', '--example', 'matrix', '--']
 
-/** The rows of the generator's own harness, which drives the policies that are shipped. */
-function matrixClaims({ root, claim }) {
+/** The rows of the harness in Rust, which drives the policies and the scheduler that are shipped. */
+function harness(part, { root, claim }) {
   const scratch = mkdtempSync(join(tmpdir(), 'warmpath-matrix-'))
   try {
     const file = join(scratch, 'rows.json')
-    const ran = spawnSync('cargo', [...EXAMPLE, file], { cwd: root, encoding: 'utf8' })
-    if (ran.status !== 0) throw new Error(`the matrix failed: ${ran.stderr ?? ran.error}`)
+    const ran = spawnSync('cargo', [...EXAMPLE, file, part], { cwd: root, encoding: 'utf8' })
+    if (ran.status !== 0) throw new Error(`the ${part} failed: ${ran.stderr ?? ran.error}`)
     const { rows } = JSON.parse(readFileSync(file, 'utf8'))
     for (const row of rows) claim({ text: text(row.name), row: known(row) })
   } finally {
@@ -36,11 +37,16 @@ function text(name) {
 export default {
   title: 'Which model answers',
   about:
-    'The published experiment is generated again (21,600 turns, six scenarios) and played by the policies that are shipped, in Rust (`cargo run --release -p warmpath-sim --example matrix`; needs cargo). Peers are SAAR at the same bound, or each turn for itself. Regret is cost over that of a clairvoyant dynamic program.',
+    'The published experiment is generated again (21,600 turns, six scenarios) and played by the policies that are shipped, in Rust (`cargo run --release -p warmpath-sim --example matrix`; needs cargo). Peers are SAAR at the same bound, or each turn for itself. Regret is cost over that of a clairvoyant dynamic program. `adversary` plays families of sessions that tempt a router to break them against the scheduler that is shipped (same example); `live` drives engine doubles over HTTP through the gateway.',
   limits: [
     'The demand of the sessions is synthetic. That the middle model alone does better there than SAAR says how little its headline means.',
     'Quality is a number a grade; nothing was measured on answers.',
     'Lambda is searched for the rows with a bound, as a user with that bound would.',
+    'Live: the doubles say what a script tells them; a task checks that the whole history reaches whoever answers, not that a model is able.',
   ],
-  parts: { matrix: matrixClaims },
+  parts: {
+    matrix: (context) => harness('matrix', context),
+    adversary: (context) => harness('adversary', context),
+    live: liveClaims,
+  },
 }

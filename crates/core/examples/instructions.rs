@@ -12,12 +12,15 @@ use std::num::NonZeroU32;
 
 use warmpath_core::admission::LeaseConfig;
 use warmpath_core::block::{Chain, Seed, hash_content, hash_tokens};
+use warmpath_core::continuity::PolicyConfig;
 use warmpath_core::prefix::{Overlap, PlaceOptions, PrefixIndex, StoredBlock, StoredBlocks, Tier};
 use warmpath_core::scheduler::{
     AdmissionConfig, Config, GroupOptions, Prompt, Scheduler, WorkerOptions,
 };
 use warmpath_core::{Micros, PlaceId, ProgramId, WorkerId};
 
+#[path = "support/choices.rs"]
+mod choices;
 #[path = "support/turns.rs"]
 mod turns;
 
@@ -347,6 +350,8 @@ fn main() {
         "turn-100k-body" => turn(170, true),
         "workers-1k" => workers(1_000),
         "workers-16k" => workers(16_000),
+        "choice-bound" => choices::choices(PolicyConfig::Bound, |turn| measured(turn)),
+        "choice-lookahead" => choices::choices(choices::lookahead(), |turn| measured(turn)),
         other => panic!("no scenario is called {other:?}"),
     };
     println!("{operations}");

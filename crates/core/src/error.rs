@@ -21,6 +21,7 @@ enum Kind {
     UnknownId,
     NoWorker,
     OwnerUnavailable,
+    StateLost,
     TooManyReservations,
     SnapshotInvalid,
     SnapshotVersion,
@@ -39,6 +40,7 @@ impl Error {
             Kind::UnknownId => "UNKNOWN_ID",
             Kind::NoWorker => "NO_WORKER",
             Kind::OwnerUnavailable => "OWNER_UNAVAILABLE",
+            Kind::StateLost => "STATE_LOST",
             Kind::TooManyReservations => "TOO_MANY_RESERVATIONS",
             Kind::SnapshotInvalid => "SNAPSHOT_INVALID",
             Kind::SnapshotVersion => "SNAPSHOT_VERSION",
@@ -71,6 +73,11 @@ impl Error {
     /// The turn may only go to the owner of its state, and that one cannot take it.
     pub(crate) fn owner_unavailable(detail: impl Into<String>) -> Self {
         Self::new(Kind::OwnerUnavailable, detail)
+    }
+
+    /// The turn may only go to the owner of its state, and that one never can.
+    pub(crate) fn state_lost(detail: impl Into<String>) -> Self {
+        Self::new(Kind::StateLost, detail)
     }
 
     /// The bound on turns in flight is reached.

@@ -4,6 +4,7 @@
 //! text only when somebody asks. A receipt of a fleet of more than [`MAX_CANDIDATES`] workers keeps
 //! the cheapest ones and says how many there were.
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use crate::admission::Refusal;
 use crate::continuity::{LockNote, ModelNote};
@@ -129,10 +130,12 @@ pub struct Receipt {
     pub target: TargetId,
     /// Whether the session's own target was passed over for now.
     pub is_detour: bool,
+    /// The target has failed for longer: the session goes on here.
+    pub is_moved: bool,
     /// The lock that chose it.
     pub lock: LockNote,
     /// How it was chosen where several models could have answered and nothing locked the turn.
-    pub model: Option<Box<ModelNote>>,
+    pub model: Option<Arc<ModelNote>>,
     /// What admission said.
     pub admission: AdmissionNote,
     /// Where in the queue the turn began to wait, from 1; 0 when it did not or nobody says.

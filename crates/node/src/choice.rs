@@ -2,7 +2,7 @@
 use serde_json::{Value, json};
 
 use warmpath_core::continuity::{
-    Boundary, Decision, Grade, Lock, ModelNote, PolicyConfig, Reason, Row, Terms, Weighed,
+    Boundary, Breach, Decision, Grade, Lock, ModelNote, PolicyConfig, Reason, Row, Terms, Weighed,
 };
 use warmpath_core::receipt::Receipt;
 use warmpath_core::scheduler::Scheduler;
@@ -10,9 +10,19 @@ use warmpath_core::scheduler::Scheduler;
 use crate::report::target_name;
 
 /// Why the model of a turn answers, and whether its session changes its model with it. A turn that is
-/// locked goes back to whose it is, which is no switch.
+/// locked goes back to whose it is, which is no switch, and neither is a detour: the session comes back.
 pub(crate) fn reason(receipt: &Receipt) -> (Reason, bool) {
+    let chosen = receipt.model.as_ref().map(|note| note.target());
+    let is_elsewhere = chosen != Some(receipt.target);
+    let by_policy = receipt.model.as_ref().map(|note| note.is_switch());
+    match receipt.lock.breach {
+        Breach::Escaped => return (Reason::Escaped, by_policy.unwrap_or(true)),
+        Breach::Stripped => return (Reason::Stripped, by_policy.unwrap_or(true)),
+        Breach::Kept => {}
+    }
     match (&receipt.model, receipt.lock.lock) {
+        (_, Lock::Free) if is_elsewhere && receipt.is_moved => (Reason::Moved, true),
+        (_, Lock::Free) if is_elsewhere && receipt.is_detour => (Reason::Detour, false),
         (Some(note), _) => (note.decision.reason, note.is_switch()),
         (None, Lock::Free) => (Reason::Bound, false),
         (None, Lock::ProviderState) => (Reason::ProviderState, false),
@@ -29,6 +39,7 @@ pub(crate) fn value(core: &Scheduler, note: &ModelNote) -> Value {
         "reason": note.decision.reason.code(),
         "switched": note.is_switch(),
         "asked": target_name(core, note.targets[note.asked]),
+        "rule": note.rule,
         "before": note.past.current.map(|row| target_name(core, note.targets[row])),
         "boundary": note.boundary.map(boundary),
         "promptTokens": note.prompt_tokens,

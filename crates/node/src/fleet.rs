@@ -101,7 +101,7 @@ pub(crate) fn add_worker(
     })
 }
 
-/// Sets whether a worker takes turns: 0 up, 1 draining, 2 down, 3 removed for good.
+/// Sets whether a worker takes turns: 0 up, 1 draining, 2 down, 3 removed for good, 4 limited.
 #[napi]
 pub(crate) fn set_health(
     #[napi(ts_arg_type = "SchedulerHandle")] handle: &External<Handle>,
@@ -115,7 +115,12 @@ pub(crate) fn set_health(
         1 => Health::Draining,
         2 => Health::Down,
         3 => Health::Removed,
-        _ => return Err(invalid("health is 0 up, 1 draining, 2 down or 3 removed")),
+        4 => Health::Limited,
+        _ => {
+            return Err(invalid(
+                "health is 0 up, 1 draining, 2 down, 3 removed or 4 limited",
+            ));
+        }
     };
     guard(|| {
         handle.call(room(&mut out)?, |state, _| {

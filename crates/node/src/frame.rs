@@ -1,6 +1,7 @@
 //! A turn as it crosses the boundary: small integers in one array, every text in another.
 //!
-//! `head`: flags (final, stream, another task than before), prompt kind, tokens that the answer may
+//! `head`: flags (final, stream, another task than before, state that
+//! can be taken out, images, tools), prompt kind, tokens that the answer may
 //! have, prompt tokens or what a body was recalled as, the byte lengths of tenant, session and parent,
 //! pinned worker + 1, then how many targets, tool results, state ids and segments follow, the base
 //! choice + 1, the byte lengths of route and cache salt, then those: target numbers, id lengths,
@@ -11,7 +12,7 @@
 //! that are kept between calls.
 use napi::bindgen_prelude::Result;
 
-use warmpath_core::continuity::{Ask, RouteId};
+use warmpath_core::continuity::{Abilities, Ask, RouteId};
 use warmpath_core::scheduler::{
     Behind, Ids, Prompt, Recalled, Segment, SegmentKind, Turn, TurnKind,
 };
@@ -25,6 +26,9 @@ const HEAD: usize = 15;
 const RECALLED: u32 = 3;
 const FINAL: u32 = 1;
 const DRIFT: u32 = 4;
+const CAN_STRIP: u32 = 8;
+const IMAGES: u32 = 16;
+const TOOLS: u32 = 32;
 const VOLATILE: u32 = 1;
 const BREAKPOINT: u32 = 2;
 const CONTENTS_SHIFT: u32 = 2;
@@ -107,6 +111,11 @@ impl<'a> Head<'a> {
             route: RouteId::named(route),
             is_drift: self.fixed[0] & DRIFT != 0,
             max_answer_tokens: self.fixed[2],
+            can_strip: self.fixed[0] & CAN_STRIP != 0,
+            needs: Abilities {
+                images: self.fixed[0] & IMAGES != 0,
+                tools: self.fixed[0] & TOOLS != 0,
+            },
         }
     }
 }

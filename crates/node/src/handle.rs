@@ -223,6 +223,8 @@ impl State {
         for target in options.targets {
             state.add_target(target)?;
         }
+        let rules = options.continuity.rules();
+        state.core.set_base_rules(rules).map_err(|e| refused(&e))?;
         state.add_workers(Micros::default(), options.workers)?;
         Ok(state)
     }

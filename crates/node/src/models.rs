@@ -1,10 +1,12 @@
 //! Which model answers: the settings and the models of targets, as JSON.
 use serde::Deserialize;
 
+use crate::error::{Code, invalid, refused};
 use warmpath_core::continuity::{
-    ContinuityConfig, Grade, LookaheadConfig, Model, PolicyConfig, Prices, Quality, SaarConfig,
-    Usd, Value, WhenDown,
+    Abilities, BaseRule, ContinuityConfig, Grade, LookaheadConfig, Model, PolicyConfig, Prices,
+    Quality, SaarConfig, Usd, Value, WhenDown,
 };
+use warmpath_core::{Micros, TargetId};
 
 /// Who decides, who watches, and what happens when an owner is down.
 #[derive(Default, Deserialize)]
@@ -25,6 +27,21 @@ pub(crate) struct Continuity {
     tool_owner_down: Down,
     #[serde(default)]
     state_owner_down: Down,
+    owner_wait_ms: Option<u32>,
+    #[serde(default)]
+    base: Vec<NewRule>,
+}
+
+/// A rule for the base choice; `target` is a number.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct NewRule {
+    min_tokens: Option<u32>,
+    max_tokens: Option<u32>,
+    tool_loop: Option<bool>,
+    images: Option<bool>,
+    tools: Option<bool>,
+    target: u32,
 }
 
 #[derive(Clone, Copy, Default, Deserialize)]
@@ -61,7 +78,9 @@ enum Strength {
 #[serde(rename_all = "kebab-case")]
 enum Down {
     #[default]
+    Wait,
     Fail,
+    Strip,
     Escape,
 }
 
@@ -84,6 +103,8 @@ pub(crate) struct NewModel {
     quality: Option<f64>,
     price: Option<Price>,
     context_tokens: Option<u32>,
+    images: Option<bool>,
+    tools: Option<bool>,
 }
 
 /// $ per million tokens.
@@ -99,12 +120,29 @@ struct Price {
 impl Continuity {
     /// The core's settings; the core checks them.
     pub(crate) fn config(&self) -> ContinuityConfig {
+        let default = ContinuityConfig::default();
         ContinuityConfig {
             policy: self.policy(self.policy),
             shadow: self.shadow.map(|shadow| self.policy(shadow)),
             tool_owner_down: self.tool_owner_down.core(),
             state_owner_down: self.state_owner_down.core(),
+            owner_wait: self
+                .owner_wait_ms
+                .map_or(default.owner_wait, |ms| Micros::from_millis(u64::from(ms))),
         }
+    }
+
+    /// The rules for the base choice.
+    pub(crate) fn rules(&self) -> Vec<BaseRule> {
+        let core = |rule: &NewRule| BaseRule {
+            min_tokens: rule.min_tokens,
+            max_tokens: rule.max_tokens,
+            is_tool_loop: rule.tool_loop,
+            images: rule.images,
+            tools: rule.tools,
+            target: TargetId(rule.target),
+        };
+        self.base.iter().map(core).collect()
     }
 
     fn policy(&self, policy: Policy) -> PolicyConfig {
@@ -160,13 +198,21 @@ impl Strength {
 impl Down {
     fn core(self) -> WhenDown {
         match self {
+            Self::Wait => WhenDown::Wait,
             Self::Fail => WhenDown::Fail,
+            Self::Strip => WhenDown::Strip,
             Self::Escape => WhenDown::Escape,
         }
     }
 }
 
 impl NewModel {
+    /// Reads a model that stands alone.
+    pub(crate) fn parse(text: &str) -> napi::bindgen_prelude::Result<Model, Code> {
+        let read: Self = serde_json::from_str(text).map_err(|e| invalid(e.to_string()))?;
+        read.core().map_err(|e| refused(&e))
+    }
+
     /// The core's model.
     pub(crate) fn core(&self) -> warmpath_core::Result<Model> {
         let grade = self.grade.core();
@@ -177,6 +223,10 @@ impl NewModel {
             quality: self.quality.map_or(Ok(grade.quality()), Quality::new)?,
             prices: prices.transpose()?,
             context_tokens: self.context_tokens,
+            lacks: Abilities {
+                images: self.images == Some(false),
+                tools: self.tools == Some(false),
+            },
         })
     }
 }

@@ -26,7 +26,7 @@ pub(crate) struct Options {
     #[serde(default)]
     admission: Admission,
     #[serde(default)]
-    continuity: Continuity,
+    pub(crate) continuity: Continuity,
     #[serde(default)]
     score: Score,
     #[serde(default)]

@@ -2,7 +2,7 @@
 use serde_json::{Map, Value, json};
 
 use warmpath_core::admission::{Refusal, Why};
-use warmpath_core::continuity::{Lock, LockNote};
+use warmpath_core::continuity::{Breach, Lock, LockNote};
 use warmpath_core::receipt::{AdmissionNote, Candidate, Ending, Evidence, Receipt, Trust};
 use warmpath_core::scheduler::{Health, Scheduler, Worker};
 use warmpath_core::{Micros, TargetId, WorkerId};
@@ -201,6 +201,7 @@ pub(crate) fn receipt_value(core: &Scheduler, receipt: &Receipt) -> Value {
         "target": target_name(core, receipt.target),
         "worker": chosen.map(|row| worker_name(core, row.worker)),
         "detour": receipt.is_detour,
+        "moved": receipt.is_moved,
         "lock": lock(&receipt.lock),
         "model": receipt.model.as_deref().map(|note| choice::value(core, note)),
         "admission": admission(core, receipt),
@@ -267,7 +268,8 @@ fn lock(note: &LockNote) -> Value {
         },
         "unknownIds": note.unknown,
         "passedOver": note.passed_over,
-        "escaped": note.is_escaped,
+        "escaped": note.breach == Breach::Escaped,
+        "stripped": note.breach == Breach::Stripped,
     })
 }
 
@@ -345,6 +347,7 @@ fn health(health: Health) -> &'static str {
         Health::Up => "up",
         Health::Draining => "draining",
         Health::Down => "down",
+        Health::Limited => "limited",
         Health::Removed => "removed",
     }
 }

@@ -7,14 +7,15 @@ use napi_derive::napi;
 
 use warmpath_core::continuity::Reason;
 use warmpath_core::receipt::Reported;
-use warmpath_core::scheduler::{Completion, Scheduler, Settled};
+use warmpath_core::scheduler::{Completion, Fault, Scheduler, Settled};
 use warmpath_core::session::Phase;
-use warmpath_core::{Micros, ReservationId, WorkerId};
+use warmpath_core::{Micros, ReservationId, TargetId, WorkerId};
 
 use crate::error::{Code, guard, invalid, refused};
 use crate::feed::{IDLE_SLICE, TURN_SLICE};
 use crate::frame::{Frame, answer_ids, text};
 use crate::handle::{Handle, State, Wake, check};
+use crate::models::NewModel;
 use crate::{out as slots, report};
 
 /// Opens a scheduler. `wake` is called when another thread has settled a hold of this handle.
@@ -129,18 +130,41 @@ pub(crate) fn submit_turn(
     })
 }
 
-/// Moves a turn that has failed safely to the next candidate.
+/// Tokens of a turn's prompt as its first target is believed to count them.
+#[napi]
+pub(crate) fn prompt_tokens(
+    #[napi(ts_arg_type = "SchedulerHandle")] handle: &External<Handle>,
+    head: &[u32],
+    ids: &[u8],
+    prompt: &[u8],
+) -> Result<u32, Code> {
+    guard(|| {
+        let frame = Frame { head, ids, prompt };
+        handle.change(|state| {
+            let State { core, lists, .. } = state;
+            let turn = frame.read(lists, None)?;
+            core.prompt_tokens(&turn).map_err(|e| refused(&e))
+        })
+    })
+}
+
+/// Moves a turn that has failed safely to the next candidate; where the fault lasts, its session too.
 #[napi]
 pub(crate) fn reroute_turn(
     #[napi(ts_arg_type = "SchedulerHandle")] handle: &External<Handle>,
     now: f64,
     reservation: f64,
+    lasts: bool,
     mut out: Float64Array,
 ) -> Result<(), Code> {
     let id = reservation_id(reservation)?;
+    let fault = match lasts {
+        true => Fault::Lasting,
+        false => Fault::Passing,
+    };
     let mut decision = [0.0; slots::SETTLED];
     settling(handle, &mut out, |core, settled| {
-        let placement = core.reroute(time(now), id, settled);
+        let placement = core.reroute(time(now), id, fault, settled);
         let placement = placement.map_err(|e| refused(&e))?;
         slots::placed(core, id, &placement, &mut decision);
         Ok(())
@@ -326,6 +350,35 @@ pub(crate) fn state_owner(
     guard(|| {
         let owner = handle.look(|state| state.core.state_owner(&tenant, state_id.as_bytes()));
         Ok(owner.map(|owner| vec![owner.target.0, owner.worker.0]))
+    })
+}
+
+/// The target and the worker that issued a tool call; null when nobody is known to.
+#[napi]
+pub(crate) fn tool_owner(
+    #[napi(ts_arg_type = "SchedulerHandle")] handle: &External<Handle>,
+    tenant: String,
+    call: String,
+) -> Result<Option<Vec<u32>>, Code> {
+    guard(|| {
+        let owner = handle.look(|state| state.core.tool_owner(&tenant, call.as_bytes()));
+        Ok(owner.map(|owner| vec![owner.target.0, owner.worker.0]))
+    })
+}
+
+/// Says what a target's model is and costs, as JSON. Takes effect with the next turn.
+#[napi]
+pub(crate) fn set_model(
+    #[napi(ts_arg_type = "SchedulerHandle")] handle: &External<Handle>,
+    target: u32,
+    model: String,
+) -> Result<(), Code> {
+    guard(|| {
+        let model = NewModel::parse(&model)?;
+        handle.change(|state| {
+            let set = state.core.set_model(TargetId(target), model);
+            set.map_err(|e| refused(&e))
+        })
     })
 }
 

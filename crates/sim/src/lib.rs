@@ -23,6 +23,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod adversary;
 mod config;
 mod engine;
 mod event;

@@ -5,27 +5,19 @@
 
 use hashbrown::HashMap;
 
+use super::base::{BaseRule, Traits, first_met};
 use super::course::Course;
+use super::lock::{Lock, WhenDown};
 use super::lookahead::{Asked, MAX_MODELS, RouteId};
-use super::model::Model;
+use super::model::{Abilities, Model};
 use super::note::ModelNote;
 use super::policy::{Policy, PolicyConfig};
 use super::question::{Boundary, Question, Row};
 use crate::Result;
-use crate::id::{ProgramId, TargetId};
-
-/// What happens when the owner of a lock cannot take the turn.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum WhenDown {
-    /// The turn is refused; waiting and stripping are up to the caller.
-    #[default]
-    Fail,
-    /// The turn is free, and the receipt says so.
-    Escape,
-}
+use crate::id::{Micros, ProgramId, TargetId};
 
 /// How models are chosen.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ContinuityConfig {
     /// Who decides.
     pub policy: PolicyConfig,
@@ -35,12 +27,40 @@ pub struct ContinuityConfig {
     pub tool_owner_down: WhenDown,
     /// When the keeper of provider state is down.
     pub state_owner_down: WhenDown,
+    /// How long a turn waits for such an owner to come back.
+    pub owner_wait: Micros,
+}
+
+impl Default for ContinuityConfig {
+    fn default() -> Self {
+        Self {
+            policy: PolicyConfig::default(),
+            shadow: None,
+            tool_owner_down: WhenDown::default(),
+            state_owner_down: WhenDown::default(),
+            owner_wait: OWNER_WAIT,
+        }
+    }
+}
+
+/// Longer than an engine needs to come back from a failed health check, shorter than the minute after
+/// which proxies give up on an answer that has not begun.
+const OWNER_WAIT: Micros = Micros::from_secs(30);
+
+impl ContinuityConfig {
+    /// The setting of the lock that decides.
+    pub(crate) fn when_down(&self, lock: Lock) -> WhenDown {
+        match lock {
+            Lock::ProviderState => self.state_owner_down,
+            Lock::Free | Lock::ToolLoop | Lock::Both => self.tool_owner_down,
+        }
+    }
 }
 
 /// What a turn says about model choice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ask {
-    /// The base choice; absent, the first of the turn's targets that is up.
+    /// The base choice; absent, by the rules, else the first of the turn's targets that is up.
     pub base: Option<TargetId>,
     /// What kind of work it is.
     pub route: RouteId,
@@ -48,6 +68,10 @@ pub struct Ask {
     pub is_drift: bool,
     /// Tokens that the answer may have; 0 when unknown.
     pub max_answer_tokens: u32,
+    /// Whether all provider state that it leans on can be taken out of it.
+    pub can_strip: bool,
+    /// What its model has to take.
+    pub needs: Abilities,
 }
 
 /// A free turn and what could take it.
@@ -57,6 +81,15 @@ pub(crate) struct Candidates<'a> {
     pub(crate) prompt_tokens: u32,
     pub(crate) history_tokens: u32,
     pub(crate) boundary: Option<Boundary>,
+    pub(crate) base: Base,
+}
+
+/// The base choice; none: the first of the turn's targets that is up.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Base {
+    pub(crate) target: Option<TargetId>,
+    /// The place of the rule that made it, if one did.
+    pub(crate) rule: Option<usize>,
 }
 
 /// Chooses models.
@@ -67,6 +100,7 @@ pub(crate) struct Chooser {
     shadow: Option<Policy>,
     courses: HashMap<ProgramId, Course>,
     models: Vec<Model>,
+    rules: Vec<BaseRule>,
 }
 
 impl Chooser {
@@ -77,6 +111,7 @@ impl Chooser {
             shadow: config.shadow.map(Policy::new).transpose()?,
             courses: HashMap::new(),
             models: Vec::new(),
+            rules: Vec::new(),
         })
     }
 
@@ -100,6 +135,19 @@ impl Chooser {
         self.models[target.index()] = model;
     }
 
+    pub(crate) fn set_rules(&mut self, rules: Vec<BaseRule>) {
+        self.rules = rules;
+    }
+
+    /// The base choice: the caller's, else by the first rule that the turn meets.
+    pub(crate) fn base(&self, ask: &Ask, turn: &Traits, targets: &[TargetId]) -> Base {
+        let (rule, target) = match ask.base {
+            Some(target) => (None, Some(target)),
+            None => first_met(&self.rules, turn, targets).unzip(),
+        };
+        Base { target, rule }
+    }
+
     pub(crate) fn course(&self, program: ProgramId) -> Option<&Course> {
         self.courses.get(&program)
     }
@@ -114,10 +162,10 @@ impl Chooser {
         let targets = &candidates.targets[..candidates.targets.len().min(MAX_MODELS)];
         let row_of = |target| targets.iter().position(|&row| row == target);
         let question = Question {
-            lock: super::Lock::Free,
+            lock: Lock::Free,
             boundary: candidates.boundary,
             rows: &candidates.rows[..targets.len()],
-            asked: self.base_row(ask, targets),
+            asked: self.base_row(candidates.base, targets),
             prompt_tokens: candidates.prompt_tokens,
             history_tokens: candidates.history_tokens,
             route: ask.route,
@@ -125,12 +173,15 @@ impl Chooser {
         };
         let decision = self.policy.decide(&question);
         let shadow = self.shadow.as_mut().map(|shadow| shadow.decide(&question));
-        ModelNote::new(&self.config, targets, &question, decision, shadow)
+        ModelNote {
+            rule: candidates.base.rule,
+            ..ModelNote::new(&self.config, targets, &question, decision, shadow)
+        }
     }
 
     /// The base choice, or, where it cannot take the turn, the next stronger one that can.
-    fn base_row(&self, ask: &Ask, targets: &[TargetId]) -> usize {
-        let Some(base) = ask.base else { return 0 };
+    fn base_row(&self, base: Base, targets: &[TargetId]) -> usize {
+        let Some(base) = base.target else { return 0 };
         let grade = self.model(base).grade;
         let same = targets.iter().position(|&target| target == base);
         let stronger = || targets.iter().position(|&t| self.model(t).grade >= grade);
@@ -154,6 +205,13 @@ impl Chooser {
             course.clone().go_on(shadow, asked, target, prompt_tokens);
         }
         course.go_on(&mut self.policy, asked, target, prompt_tokens);
+    }
+
+    /// The branch has been moved to `target` for good.
+    pub(crate) fn rebind(&mut self, program: ProgramId, target: TargetId) {
+        if let Some(course) = self.courses.get_mut(&program) {
+            course.rebind(target);
+        }
     }
 
     pub(crate) fn answered(&mut self, program: ProgramId, tokens: u32) {

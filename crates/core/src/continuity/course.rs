@@ -99,6 +99,12 @@ impl Course {
         };
     }
 
+    /// Its last turn goes to `target` instead, and so does what follows.
+    pub fn rebind(&mut self, target: TargetId) {
+        self.switches += u32::from(self.current.is_some_and(|current| current != target));
+        self.current = Some(target);
+    }
+
     /// The answer had so many tokens.
     pub fn answered(&self, policy: &mut Policy, tokens: u32) {
         if let (Some(lookahead), Some(asked)) = (policy.lookahead_mut(), self.last) {

@@ -4,9 +4,10 @@
 //! leans on state that a provider keeps goes to the worker that keeps it (provider state). The two
 //! are found by id in [`super::Owners`]; nothing here looks at sessions beyond their binding, nor at loads.
 //!
-//! A lock never switches silently: when its owner cannot take the turn, the choice is an error. An
-//! owner that is not among the targets the client asked for does not lock: the client has asked for
-//! another model by name, and the note says so.
+//! A lock never switches silently: what happens when its owner cannot take the turn is the setting of
+//! the lock that decides ([`WhenDown`]), and the note says what came of it. An owner that is not among
+//! the targets the client asked for does not lock: the client has asked for another model by name, and
+//! the note says so.
 use super::owners::Owner;
 use crate::error::{Error, Result};
 use crate::id::{TargetId, WorkerId};
@@ -25,6 +26,47 @@ pub enum Lock {
     Both,
 }
 
+/// What happens when the owner of a lock cannot take the turn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WhenDown {
+    /// It is waited for, up to a bound, and then the turn is refused.
+    #[default]
+    Wait,
+    /// The turn is refused.
+    Fail,
+    /// The turn is free without what cannot travel; refused where that cannot be taken out of it.
+    Strip,
+    /// The turn is free as it is, and the receipt says so.
+    Escape,
+}
+
+/// Whether an owner can take a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Presence {
+    /// It can.
+    Here,
+    /// Not now: it is down or drains.
+    Away,
+    /// Not for a while: it takes nothing from us, because of a quota or of our credentials.
+    Limited,
+    /// Never again: it has been removed.
+    Gone,
+    /// Its model cannot take as much, or something of that kind.
+    Unfit,
+}
+
+/// What a turn did with its lock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Breach {
+    /// It was obeyed, or there was none.
+    #[default]
+    Kept,
+    /// The turn went elsewhere as it was.
+    Escaped,
+    /// The turn went elsewhere without what cannot travel.
+    Stripped,
+}
+
 /// What is known of the owners of a turn's ids; part of the receipt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LockNote {
@@ -34,8 +76,8 @@ pub struct LockNote {
     pub unknown: u32,
     /// Ids whose owners contradict the one that decided, or are not among the targets asked for.
     pub passed_over: u32,
-    /// The owner could not take the turn, and by setting it went elsewhere.
-    pub is_escaped: bool,
+    /// Whether the owner could not take the turn, and by setting it went elsewhere.
+    pub breach: Breach,
 }
 
 /// Where a turn may go.
@@ -49,16 +91,16 @@ pub struct Choice {
     pub note: LockNote,
     /// The bound target was passed over for now; the binding stays.
     pub is_detour: bool,
+    /// The owner is away, and the turn waits for it.
+    pub is_waiting: bool,
 }
 
 /// What the choice may ask about the fleet.
 pub trait Fleet {
     /// Whether some worker of the target can take a turn.
     fn can_serve(&self, target: TargetId) -> bool;
-    /// Whether this worker of the target can take a turn.
-    fn worker_can_serve(&self, target: TargetId, worker: WorkerId) -> bool;
-    /// What an operator calls the target.
-    fn target_name(&self, target: TargetId) -> &str;
+    /// Whether the target, or the one worker of it that may, can take a turn.
+    fn presence(&self, target: TargetId, pin: Option<WorkerId>) -> Presence;
 }
 
 /// What locks a turn.
@@ -68,29 +110,56 @@ pub(crate) struct Evidence {
     state: Option<Owner>,
     unknown: u32,
     passed_over: u32,
-    is_escaped: bool,
+    breach: Breach,
 }
 
 impl Evidence {
-    /// Whether anything locks the turn.
-    pub(crate) fn is_locked(&self) -> bool {
-        self.tool.is_some() || self.state.is_some()
-    }
-
-    /// Whether an answered tool call locks it.
-    pub(crate) fn is_tool(&self) -> bool {
-        self.tool.is_some()
-    }
-
-    /// The same without what locks; the locks that are escaped count as passed over.
-    pub(crate) fn escaped(self) -> Self {
+    /// The same without what locks; the locks that are broken count as passed over.
+    pub(crate) fn broken(self, breach: Breach) -> Self {
         let locks = u32::from(self.tool.is_some()) + u32::from(self.state.is_some());
         Self {
             tool: None,
             state: None,
             passed_over: self.passed_over + locks,
-            is_escaped: true,
+            breach,
             ..self
+        }
+    }
+
+    /// Whom the locks name; `None` for a free turn.
+    pub(crate) fn owner(&self) -> Option<Choice> {
+        let mut note = self.note();
+        let (owner, pin) = match (self.tool, self.state) {
+            (Some(tool), Some(state)) if tool.target == state.target => {
+                note.lock = Lock::Both;
+                (tool, Some(state.worker))
+            }
+            (Some(tool), state) => {
+                note.lock = Lock::ToolLoop;
+                note.passed_over += u32::from(state.is_some());
+                (tool, None)
+            }
+            (None, Some(state)) => {
+                note.lock = Lock::ProviderState;
+                (state, Some(state.worker))
+            }
+            (None, None) => return None,
+        };
+        Some(Choice {
+            target: owner.target,
+            pin,
+            note,
+            is_detour: false,
+            is_waiting: false,
+        })
+    }
+
+    fn note(&self) -> LockNote {
+        LockNote {
+            lock: Lock::Free,
+            unknown: self.unknown,
+            passed_over: self.passed_over,
+            breach: self.breach,
         }
     }
 
@@ -133,60 +202,59 @@ impl Evidence {
     }
 }
 
-/// Chooses the target of a turn.
+/// What the setting of a lock has made of a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Obeyed {
+    /// It goes where the lock says, now or when that is back.
+    Kept(Choice),
+    /// It is free.
+    Broken(Breach),
+}
+
+/// What the setting of a lock makes of a turn whose owner is as `presence` says. `name` is what the
+/// owner is called.
 ///
 /// # Errors
-/// `OWNER_UNAVAILABLE` when a lock's owner cannot take the turn, `NO_WORKER` when no target can.
-pub(crate) fn choose(
-    asked: &[TargetId],
-    evidence: Evidence,
-    binding: Option<TargetId>,
-    fleet: &impl Fleet,
-) -> Result<Choice> {
-    let mut note = LockNote {
-        lock: Lock::Free,
-        unknown: evidence.unknown,
-        passed_over: evidence.passed_over,
-        is_escaped: evidence.is_escaped,
-    };
-    let (owner, pin) = match (evidence.tool, evidence.state) {
-        (Some(tool), Some(state)) if tool.target == state.target => {
-            note.lock = Lock::Both;
-            (tool, Some(state.worker))
+/// `OWNER_UNAVAILABLE` when a repeat may help, `STATE_LOST` when none will.
+pub(crate) fn obey(
+    owner: Choice,
+    presence: Presence,
+    when_down: WhenDown,
+    can_strip: bool,
+    name: &str,
+) -> Result<Obeyed> {
+    match (presence, when_down) {
+        (Presence::Here, _) => return Ok(Obeyed::Kept(owner)),
+        (_, WhenDown::Escape) => return Ok(Obeyed::Broken(Breach::Escaped)),
+        (_, WhenDown::Strip) if can_strip => return Ok(Obeyed::Broken(Breach::Stripped)),
+        (Presence::Away | Presence::Limited, WhenDown::Wait) => {
+            return Ok(Obeyed::Kept(Choice {
+                is_waiting: true,
+                ..owner
+            }));
         }
-        (Some(tool), state) => {
-            note.lock = Lock::ToolLoop;
-            note.passed_over += u32::from(state.is_some());
-            (tool, None)
-        }
-        (None, Some(state)) => {
-            note.lock = Lock::ProviderState;
-            (state, Some(state.worker))
-        }
-        (None, None) => return free_choice(asked, binding, note, fleet),
-    };
-    let is_served = match pin {
-        Some(worker) => fleet.worker_can_serve(owner.target, worker),
-        None => fleet.can_serve(owner.target),
-    };
-    if !is_served {
-        return Err(Error::owner_unavailable(format!(
-            "the turn leans on what target \"{}\" has issued or keeps, and that cannot take it now",
-            fleet.target_name(owner.target)
-        )));
+        _ => {}
     }
-    Ok(Choice {
-        target: owner.target,
-        pin,
-        note,
-        is_detour: false,
+    let what = format!("the turn leans on what target \"{name}\" has issued or keeps");
+    Err(match presence {
+        Presence::Here | Presence::Away | Presence::Limited => {
+            Error::owner_unavailable(format!("{what}, and that cannot take it now"))
+        }
+        Presence::Gone => Error::state_lost(format!("{what}, and that has been removed")),
+        Presence::Unfit => Error::state_lost(format!(
+            "{what}, and its model cannot take as much, or not of that kind"
+        )),
     })
 }
 
-fn free_choice(
+/// Chooses the target of a turn whose locks, if any, are broken: the session's, else the first that is up.
+///
+/// # Errors
+/// `NO_WORKER` when no target can take it.
+pub(crate) fn choose_free(
     asked: &[TargetId],
+    evidence: Evidence,
     binding: Option<TargetId>,
-    note: LockNote,
     fleet: &impl Fleet,
 ) -> Result<Choice> {
     let bound = binding.filter(|target| asked.contains(target));
@@ -200,8 +268,9 @@ fn free_choice(
     Ok(Choice {
         target,
         pin: None,
-        note,
-        is_detour: bound.is_some_and(|bound| bound != target),
+        note: evidence.note(),
+        is_detour: bound.is_some_and(|bound| fleet.presence(bound, None) == Presence::Away),
+        is_waiting: false,
     })
 }
 

@@ -7,6 +7,7 @@
 //!
 //! Rows of a question are the models that could take the turn, in the order of the alias. Money is US
 //! dollars, quality a share in [0, 1]. No clock, no I/O; a decision costs O(rows).
+mod base;
 mod bill;
 mod chooser;
 mod constant;
@@ -24,14 +25,15 @@ mod single_turn;
 mod snapshot;
 mod sticky;
 
+pub use base::{BaseRule, Traits};
 pub use bill::Bill;
-pub use chooser::{Ask, ContinuityConfig, WhenDown};
-pub(crate) use chooser::{Candidates, Chooser};
+pub use chooser::{Ask, ContinuityConfig};
+pub(crate) use chooser::{Base, Candidates, Chooser};
 pub use course::Course;
-pub use lock::{Choice, Fleet, Lock, LockNote};
-pub(crate) use lock::{Evidence, choose};
+pub use lock::{Breach, Choice, Fleet, Lock, LockNote, Presence, WhenDown};
+pub(crate) use lock::{Evidence, Obeyed, choose_free, obey};
 pub use lookahead::{Asked, LookaheadConfig, LookaheadTerms, MAX_MODELS, RouteId, Terms, Value};
-pub use model::{Grade, Model, Prices, Quality, Usd};
+pub use model::{Abilities, Grade, Model, Prices, Quality, Usd};
 pub use note::ModelNote;
 pub use owners::{IdKind, Owner, Owners};
 pub use policy::{Decision, Policy, PolicyConfig, Reason, Weighed};

@@ -191,6 +191,25 @@ pub struct Model {
     pub prices: Option<Prices>,
     /// Tokens of prompt and answer that it can read; `None` when unknown.
     pub context_tokens: Option<u32>,
+    /// What it cannot take.
+    pub lacks: Abilities,
+}
+
+/// What not every model can take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Abilities {
+    /// Images in the prompt.
+    pub images: bool,
+    /// Tools that it may call.
+    pub tools: bool,
+}
+
+impl Abilities {
+    /// Whether there is one that both name.
+    #[must_use]
+    pub const fn meet(self, other: Self) -> bool {
+        self.images && other.images || self.tools && other.tools
+    }
 }
 
 impl Model {
@@ -202,6 +221,10 @@ impl Model {
             quality: grade.quality(),
             prices: Some(prices),
             context_tokens: None,
+            lacks: Abilities {
+                images: false,
+                tools: false,
+            },
         }
     }
 }

@@ -19,6 +19,8 @@ pub struct ModelNote {
     pub rows: SmallVec<[Row; 4]>,
     /// The row of the base choice.
     pub asked: usize,
+    /// The place of the rule that made the base choice; `None` when none did.
+    pub rule: Option<usize>,
     /// Where the past stopped to bind.
     pub boundary: Option<Boundary>,
     /// Tokens of the prompt.
@@ -48,6 +50,7 @@ impl ModelNote {
             targets: targets.into(),
             rows: question.rows.into(),
             asked: question.asked,
+            rule: None,
             boundary: question.boundary,
             prompt_tokens: question.prompt_tokens,
             history_tokens: question.history_tokens,

@@ -64,11 +64,19 @@ pub enum Reason {
     Cheapest,
     /// Another one has a lower expected price, but by less than the fee of a switch.
     WithinFee,
+    /// The owner of its lock could not take it, and by setting it went elsewhere as it was.
+    Escaped,
+    /// The same, without what cannot travel.
+    Stripped,
+    /// Its model has failed it, or is down: another one answers for now.
+    Detour,
+    /// Its model takes nothing for a while: the session goes on with another one.
+    Moved,
 }
 
 impl Reason {
     /// Every reason; each stands at its own number.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; Self::Moved as usize + 1] = [
         Self::Bound,
         Self::First,
         Self::ToolLoop,
@@ -85,6 +93,10 @@ impl Reason {
         Self::Base,
         Self::Cheapest,
         Self::WithinFee,
+        Self::Escaped,
+        Self::Stripped,
+        Self::Detour,
+        Self::Moved,
     ];
 
     /// The code that users see.
@@ -107,6 +119,10 @@ impl Reason {
             Self::Base => "base",
             Self::Cheapest => "cheapest",
             Self::WithinFee => "within-fee",
+            Self::Escaped => "escaped",
+            Self::Stripped => "stripped",
+            Self::Detour => "detour",
+            Self::Moved => "moved",
         }
     }
 

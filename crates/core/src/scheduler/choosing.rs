@@ -5,10 +5,13 @@
 //! could take it, what their caches have of it, where the past stops to bind) and the room answers it.
 //! O(blocks + workers of the targets asked for).
 
+use std::borrow::Cow;
+use std::sync::Arc;
+
 use crate::block::{Chain, Namespace};
 use crate::continuity::{
-    self, Asked, Boundary, Candidates, Choice, Course, Evidence, Fleet as _, IdKind, Lock, Model,
-    ModelNote, Reason, Row, WhenDown,
+    self, Asked, Base, BaseRule, Boundary, Candidates, Choice, Course, Evidence, Fleet as _,
+    IdKind, Lock, Model, ModelNote, Obeyed, Presence, Reason, Row, Traits,
 };
 use crate::error::{Error, Result};
 use crate::id::{ProgramId, TargetId};
@@ -22,7 +25,7 @@ use super::turn::Turn;
 /// The target of a turn, and how that was decided where there was a choice.
 pub(super) struct Chosen {
     pub(super) choice: Choice,
-    pub(super) note: Option<Box<ModelNote>>,
+    pub(super) note: Option<Arc<ModelNote>>,
 }
 
 /// The branch that a turn goes on with.
@@ -46,6 +49,28 @@ impl Scheduler {
         Ok(())
     }
 
+    /// Says which base choice turns have that come without one; the first rule met counts. Takes effect
+    /// with the next turn.
+    ///
+    /// # Errors
+    /// `UNKNOWN_ID` when a rule names no target.
+    pub fn set_base_rules(&mut self, rules: Vec<BaseRule>) -> Result<()> {
+        for rule in &rules {
+            self.topology.target(rule.target)?;
+        }
+        self.chooser.set_rules(rules);
+        Ok(())
+    }
+
+    fn base(&self, turn: &Turn<'_>, prompt_tokens: u32) -> Base {
+        let traits = Traits {
+            prompt_tokens,
+            is_tool_loop: turn.tool_results.iter().next().is_some(),
+            has: turn.ask.needs,
+        };
+        self.chooser.base(&turn.ask, &traits, turn.targets)
+    }
+
     /// The target of a turn, and the one worker that may take it, if only one may.
     pub(super) fn destination(
         &mut self,
@@ -56,8 +81,8 @@ impl Scheduler {
         let mut chosen = self.choose(turn, known, chain)?;
         let choice = &mut chosen.choice;
         choice.pin = choice.pin.or(turn.pin);
-        let is_served = |pin| self.topology.worker_can_serve(choice.target, pin);
-        if !choice.pin.is_none_or(is_served) {
+        let presence = self.topology.presence(choice.target, choice.pin);
+        if !choice.is_waiting && presence != Presence::Here {
             return Err(Error::no_worker("the worker asked for cannot take turns"));
         }
         Ok(chosen)
@@ -86,19 +111,43 @@ impl Scheduler {
                 target: note.target(),
                 // The model of a session that cannot take this turn is still its model.
                 is_detour: binding.is_some_and(|bound| {
-                    turn.targets.contains(&bound) && !self.topology.can_serve(bound)
+                    turn.targets.contains(&bound)
+                        && self.topology.presence(bound, None) == Presence::Away
                 }),
                 ..choice
             },
         };
         Ok(Chosen {
             choice,
-            note: Some(Box::new(note)),
+            note: Some(Arc::new(note)),
         })
     }
 
     /// What the locks allow.
     fn obey(&self, turn: &Turn<'_>, binding: Option<TargetId>, chain: &Chain) -> Result<Choice> {
+        let evidence = self.owners_of(turn);
+        let tokens = chain.tokens();
+        let free = |evidence| {
+            let fitting = self.fitting(turn, tokens);
+            continuity::choose_free(&fitting, evidence, binding, &self.topology)
+        };
+        let Some(owner) = evidence.owner() else {
+            return free(evidence);
+        };
+        let presence = match self.fits(owner.target, turn, tokens) {
+            true => self.topology.presence(owner.target, owner.pin),
+            false => Presence::Unfit,
+        };
+        let when_down = self.chooser.config().when_down(owner.note.lock);
+        let name = &self.topology.target(owner.target)?.name;
+        match continuity::obey(owner, presence, when_down, turn.ask.can_strip, name)? {
+            Obeyed::Kept(choice) => Ok(choice),
+            Obeyed::Broken(breach) => free(evidence.broken(breach)),
+        }
+    }
+
+    /// Who owns what the turn refers to.
+    fn owners_of(&self, turn: &Turn<'_>) -> Evidence {
         let mut evidence = Evidence::default();
         for id in turn.tool_results.iter() {
             let owner = self.owners.find(turn.tenant, IdKind::ToolCall, id);
@@ -108,26 +157,7 @@ impl Scheduler {
             let owner = self.owners.find(turn.tenant, IdKind::State, id);
             evidence.state(owner, turn.targets);
         }
-        let config = self.chooser.config();
-        let when_down = match evidence.is_tool() {
-            true => config.tool_owner_down,
-            false => config.state_owner_down,
-        };
-        let obeyed = continuity::choose(turn.targets, evidence, binding, &self.topology);
-        let obeyed = obeyed.and_then(|choice| match choice.note.lock {
-            Lock::Free => Ok(choice),
-            _ if self.fits(choice.target, turn, chain) => Ok(choice),
-            _ => Err(Error::owner_unavailable(
-                "the turn leans on what a target has issued or keeps whose model cannot read as much",
-            )),
-        });
-        match (obeyed, when_down) {
-            (Err(_), WhenDown::Escape) if evidence.is_locked() => {
-                let free = evidence.escaped();
-                continuity::choose(turn.targets, free, binding, &self.topology)
-            }
-            (obeyed, _) => obeyed,
-        }
+        evidence
     }
 
     /// Puts the question together; `None` where no target could take the turn.
@@ -138,15 +168,16 @@ impl Scheduler {
         chain: &mut Chain,
         binding: Option<TargetId>,
     ) -> Option<ModelNote> {
-        let up = turn.targets.iter().copied();
-        let up: Vec<TargetId> = up.filter(|&t| self.topology.can_serve(t)).collect();
-        let fits = up.iter().copied().filter(|&t| self.fits(t, turn, chain));
-        let fitting: Vec<TargetId> = fits.collect();
-        // Where nobody can read it all, whoever is asked will say so.
-        let targets = if fitting.is_empty() { &up } else { &fitting };
+        let up = |&target: &TargetId| self.topology.can_serve(target);
+        let fitting = self.fitting(turn, chain.tokens());
+        let mut targets: Vec<TargetId> = fitting.iter().copied().filter(up).collect();
+        if targets.is_empty() {
+            targets.extend(turn.targets.iter().copied().filter(up));
+        }
         if targets.is_empty() {
             return None;
         }
+        let targets = targets.as_slice();
         let rows = self.rows(targets, Apart::of(turn), chain);
         let identity = self.scratch.identity_chain(turn, chain.hashes());
         let session = known.and_then(|id| self.sessions.get(id));
@@ -167,6 +198,7 @@ impl Scheduler {
             prompt_tokens: chain.tokens(),
             history_tokens: history(going, chain),
             boundary: self.boundary(turn, &course, (session, going), warm),
+            base: self.base(turn, chain.tokens()),
         };
         Some(self.chooser.choose(&turn.ask, &course, &candidates))
     }
@@ -199,11 +231,23 @@ impl Scheduler {
         }
     }
 
-    /// Whether the model can read the prompt and write the answer.
-    fn fits(&self, target: TargetId, turn: &Turn<'_>, chain: &Chain) -> bool {
-        let need = chain.tokens().saturating_add(turn.ask.max_answer_tokens);
-        let context = self.chooser.model(target).context_tokens;
-        context.is_none_or(|tokens| need <= tokens)
+    /// Whether the model can read a prompt of so many tokens and write the answer.
+    fn fits(&self, target: TargetId, turn: &Turn<'_>, prompt_tokens: u32) -> bool {
+        let need = prompt_tokens.saturating_add(turn.ask.max_answer_tokens);
+        let model = self.chooser.model(target);
+        let has_room = model.context_tokens.is_none_or(|tokens| need <= tokens);
+        has_room && !model.lacks.meet(turn.ask.needs)
+    }
+
+    /// The targets whose models can take the turn; all of them where none can: whoever is asked then
+    /// will say so.
+    pub(super) fn fitting<'t>(&self, turn: &Turn<'t>, prompt_tokens: u32) -> Cow<'t, [TargetId]> {
+        let fits = |&&target: &&TargetId| self.fits(target, turn, prompt_tokens);
+        let count = turn.targets.iter().filter(fits).count();
+        if count == 0 || count == turn.targets.len() {
+            return Cow::Borrowed(turn.targets);
+        }
+        Cow::Owned(turn.targets.iter().filter(fits).copied().collect())
     }
 
     /// Where the past stops to bind; `warm` is what the session's own model has of the prompt, if it
@@ -248,9 +292,10 @@ impl Scheduler {
             return;
         }
         let target = chosen.choice.target;
+        let base = self.base(turn, chain.tokens());
         let asked = Asked {
             route: turn.ask.route,
-            grade: self.chooser.model(turn.ask.base.unwrap_or(target)).grade,
+            grade: self.chooser.model(base.target.unwrap_or(target)).grade,
             is_locked: chosen.choice.note.lock != Lock::Free,
             free_turns: 0,
             is_cold: chosen.note.as_ref().is_some_and(|note| note.is_cold()),

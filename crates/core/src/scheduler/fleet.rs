@@ -14,7 +14,7 @@ use crate::prefix::{PlaceOptions, Tier};
 use super::Scheduler;
 use super::config::{GroupOptions, UNKNOWN_TTL, WorkerOptions};
 use super::topology::{CacheScope, Health, Worker};
-use super::turn::{Outcome, Settled};
+use super::turn::Settled;
 
 impl Scheduler {
     /// Adds an empty group.
@@ -174,18 +174,16 @@ impl Scheduler {
         let up: HashSet<WorkerId> = live.iter().map(|&(id, _)| id).collect();
         let stranded = self.reservations.held_where(|reservation| {
             reservation.route.group == group
+                && !reservation.route.is_waiting
                 && reservation
                     .route
                     .pin
                     .map_or(live.is_empty(), |pin| !up.contains(&pin))
         });
         for id in stranded {
-            let outcome = match self.reservations.get(id).and_then(|r| r.route.pin) {
-                Some(_) => Outcome::OwnerUnavailable,
-                None => Outcome::NoWorker,
-            };
-            self.fail_hold(id, outcome, settled);
+            self.strand(id, settled);
         }
         self.release(group.index(), Vec::new(), settled);
+        self.owners_changed(group, settled);
     }
 }

@@ -26,6 +26,7 @@ mod snapshot;
 mod submit;
 mod topology;
 mod turn;
+mod waiting;
 
 use std::collections::VecDeque;
 
@@ -36,6 +37,7 @@ pub use paths::Sharing;
 pub use recall::Recalled;
 use record::derived_hash;
 pub use record::derived_name;
+pub use reroute::Fault;
 pub use scoring::recompute;
 pub use settle::Found;
 pub use snapshot::Snapshot;
@@ -76,6 +78,8 @@ pub struct Scheduler {
     load: LoadLedger,
     reservations: Reservations,
     deadlines: VecDeque<(Micros, ReservationId)>,
+    /// Until when each turn that waits for an owner does so; some may have stopped.
+    waits: VecDeque<(Micros, ReservationId)>,
     receipts: Ring,
     ties: TieBreaker,
     scratch: Scratch,
@@ -170,6 +174,7 @@ impl Scheduler {
             load: LoadLedger::default(),
             reservations: Reservations::default(),
             deadlines: VecDeque::new(),
+            waits: VecDeque::new(),
             receipts: Ring::new(config.limits.receipts),
             ties: TieBreaker::new(config.seed),
             scratch: Scratch::default(),
@@ -215,6 +220,7 @@ impl Scheduler {
             }
         }
         self.expire_holds(settled);
+        self.expire_waits(settled);
     }
 
     /// When [`Scheduler::advance`] has something to do; `None` when only another call can change
@@ -223,7 +229,8 @@ impl Scheduler {
     pub fn next_wake(&self) -> Option<Micros> {
         let policies = self.admission.iter().filter_map(Admission::next_wake).min();
         let deadline = self.deadlines.front().map(|&(at, _)| at);
-        policies.into_iter().chain(deadline).min()
+        let wait = self.next_wait();
+        policies.into_iter().chain(deadline).chain(wait).min()
     }
 
     /// The receipt with this number, unless it has left the ring.
@@ -247,6 +254,12 @@ impl Scheduler {
         (worker.health != Health::Removed && !target.is_removed).then_some(owner)
     }
 
+    /// Who issued a tool call.
+    #[must_use]
+    pub fn tool_owner(&self, tenant: &str, call: &[u8]) -> Option<Owner> {
+        self.owners.find(tenant, IdKind::ToolCall, call)
+    }
+
     /// The fleet.
     #[must_use]
     pub fn topology(&self) -> &Topology {
@@ -257,6 +270,9 @@ impl Scheduler {
     #[must_use]
     pub fn hold_position(&self, id: ReservationId) -> Option<usize> {
         let reservation = self.reservations.get(id)?;
+        if reservation.route.is_waiting {
+            return Some(1);
+        }
         self.admission[reservation.route.group.index()].position(id)
     }
 

@@ -225,6 +225,7 @@ impl Placer<'_> {
             target: turn.route.target,
             worker,
             rank,
+            breach: turn.route.lock.breach,
             predicted_cached_tokens: cached,
             trust,
             receipt,

@@ -32,6 +32,7 @@ impl Placer<'_> {
         receipt.program = turn.program.map(|program| program.0);
         receipt.target = turn.route.target;
         receipt.is_detour = turn.route.is_detour;
+        receipt.is_moved = turn.route.is_moved;
         receipt.lock = turn.route.lock;
         receipt.model = turn.model.clone();
         receipt.admission =

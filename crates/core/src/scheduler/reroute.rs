@@ -3,6 +3,7 @@
 //! First somebody is found, then the turn moves. When nobody is, nothing has changed: the turn still
 //! stands where it was, and its caller may end it there.
 
+use crate::continuity::Breach;
 use crate::error::{Error, Result};
 use crate::id::{GroupId, Micros, ReservationId};
 use crate::receipt::Ending;
@@ -12,10 +13,19 @@ use super::place::{Picked, Seat};
 use super::reservation::{Reservation, State};
 use super::turn::{Placement, Settled};
 
+/// Why a worker did not answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// It may be well again by the next turn: the session stays bound to its target.
+    Passing,
+    /// A quota, or our credentials: the session is bound to the target that answers instead.
+    Lasting,
+}
+
 impl Scheduler {
     /// Moves a turn that its worker has failed, before the first byte of an answer, to the next
     /// candidate: another worker of its target, else another target that the client asked for and
-    /// whose admission lets it go at once.
+    /// whose admission lets it go at once. A lasting fault takes the session along.
     ///
     /// # Errors
     /// `OWNER_UNAVAILABLE` when only that worker may take it, `NO_WORKER` when nobody else can,
@@ -24,6 +34,7 @@ impl Scheduler {
         &mut self,
         now: Micros,
         id: ReservationId,
+        fault: Fault,
         settled: &mut Vec<Settled>,
     ) -> Result<Placement> {
         self.advance(now, settled);
@@ -31,7 +42,10 @@ impl Scheduler {
             return Err(Error::unknown_id("the turn has ended"));
         };
         let group = turn.route.group.index();
-        let moved = self.move_on(id, &mut turn, settled);
+        let moved = self.move_on(id, &mut turn, fault, settled);
+        if moved.is_ok() && fault == Fault::Lasting {
+            self.rebind(&turn);
+        }
         self.reservations.insert(id, turn);
         self.admission[group].load_changed();
         self.release(group, Vec::new(), settled);
@@ -42,36 +56,63 @@ impl Scheduler {
         &mut self,
         id: ReservationId,
         turn: &mut Reservation,
+        fault: Fault,
         settled: &mut Vec<Settled>,
     ) -> Result<Placement> {
         let State::Running { worker, .. } = turn.state else {
             return Err(Error::unknown_id("the turn is held"));
         };
-        if turn.route.pin.is_some() {
+        let route = &mut turn.route;
+        if route.pin.is_some() && route.may_breach == Breach::Kept {
             return Err(Error::owner_unavailable(
                 "only the worker that failed may take the turn",
             ));
         }
-        turn.route.excluded.push(worker);
-        let found = self.placer().find_worker(turn, Seat::Offered(None));
-        if let Ok(picked) = found {
+        route.excluded.push(worker);
+        if route.pin.is_none()
+            && let Ok(picked) = self.placer().find_worker(turn, Seat::Offered(None))
+        {
             return Ok(self.leave_for(id, turn, &picked));
         }
-        let detour = self.detour(id, turn, settled);
-        if detour.is_none() {
+        let before = (turn.route.pin, turn.route.lock);
+        turn.route.break_lock();
+        let moved = self.detour(id, turn, fault, settled);
+        if moved.is_none() {
+            (turn.route.pin, turn.route.lock) = before;
             turn.route.excluded.pop();
         }
-        detour.ok_or_else(|| Error::no_worker("nobody else can take the turn"))
+        moved.ok_or_else(|| Error::no_worker("nobody else can take the turn"))
     }
 
-    /// The other targets that the client asked for, in order.
+    /// The session goes where its turn has gone.
+    fn rebind(&mut self, turn: &Reservation) {
+        let target = turn.route.target;
+        if let Some(session) = self.sessions.get_mut(turn.session) {
+            session.binding = Some(target);
+        }
+        if let Some(program) = turn.program {
+            self.chooser.rebind(program, target);
+        }
+    }
+
+    /// The other targets that the client asked for, in order; where a lock on one worker is broken,
+    /// first the others of the same target.
     fn detour(
         &mut self,
         id: ReservationId,
         turn: &mut Reservation,
+        fault: Fault,
         settled: &mut Vec<Settled>,
     ) -> Option<Placement> {
-        let from = (turn.route.target, turn.route.group);
+        let route = &turn.route;
+        let from = (route.target, route.group, route.is_detour, route.is_moved);
+        if turn.route.lock.breach != Breach::Kept
+            && let Ok(picked) = self.placer().find_worker(turn, Seat::Offered(None))
+        {
+            return Some(self.leave_for(id, turn, &picked));
+        }
+        turn.route.is_moved |= fault == Fault::Lasting;
+        turn.route.is_detour = !turn.route.is_moved;
         for target in turn.route.alternatives.clone() {
             let known = self.topology.target(target).ok();
             let Some(known) = known.filter(|known| !known.is_removed) else {
@@ -85,7 +126,8 @@ impl Scheduler {
                 return placed;
             }
         }
-        (turn.route.target, turn.route.group) = from;
+        let route = &mut turn.route;
+        (route.target, route.group, route.is_detour, route.is_moved) = from;
         turn.chain
             .enter(self.topology.namespace(from.0, turn.route.apart));
         None
@@ -107,10 +149,7 @@ impl Scheduler {
             false => self.begin_admission(id, turn, &mut releases),
         };
         let picked = seat.and_then(|seat| self.placer().find_worker(turn, seat).ok());
-        let placed = picked.map(|picked| {
-            turn.route.is_detour = true;
-            self.leave_for(id, turn, &picked)
-        });
+        let placed = picked.map(|picked| self.leave_for(id, turn, &picked));
         if new != old && turn.program.is_some() {
             let abandoned = if placed.is_some() { old } else { new };
             let mut freed = Vec::new();

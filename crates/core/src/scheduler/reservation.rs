@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 
 use crate::admission::Refusal;
 use crate::block::{Chain, Memo, Namespace};
-use crate::continuity::{LockNote, ModelNote};
+use crate::continuity::{Breach, Lock, LockNote, ModelNote};
 use crate::id::{GroupId, Micros, PlaceId, ProgramId, ReservationId, TargetId, WorkerId};
 use crate::prefix::{Coverage, Entered};
 use crate::receipt::Volatile;
@@ -39,7 +39,26 @@ pub(super) struct Route {
     pub(super) excluded: Vec<WorkerId>,
     pub(super) apart: Apart,
     pub(super) is_detour: bool,
+    /// A lasting fault has taken the session away from its target.
+    pub(super) is_moved: bool,
     pub(super) lock: LockNote,
+    /// What going to one of the alternatives would do with the lock; `Kept` where that is forbidden.
+    pub(super) may_breach: Breach,
+    /// The lock's owner is away, and admission has not been asked.
+    pub(super) is_waiting: bool,
+}
+
+impl Route {
+    /// The turn may go elsewhere, as the settings allow; without a lock nothing changes.
+    pub(super) fn break_lock(&mut self) {
+        if self.may_breach == Breach::Kept {
+            return;
+        }
+        self.pin = None;
+        self.lock.lock = Lock::Free;
+        self.lock.passed_over += 1;
+        self.lock.breach = self.may_breach;
+    }
 }
 
 /// What a decision counted on.
@@ -79,7 +98,7 @@ pub(super) struct Reservation {
     pub(super) text_bytes: u32,
     pub(super) volatile: Option<Volatile>,
     /// How its model was chosen, until its receipt is written.
-    pub(super) model: Option<Box<ModelNote>>,
+    pub(super) model: Option<Arc<ModelNote>>,
     pub(super) since: Micros,
     pub(super) was_held: bool,
     /// Where in the queue it began to wait, and why nobody took it then.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::admission::{self, Release};
 use crate::block::{Chain, Memo, Namespace, Seed, TokenRate, hash_text_after, text_blocks};
-use crate::continuity::{Choice, Lock};
+use crate::continuity::{Breach, Choice, Lock, WhenDown};
 use crate::error::{Error, Result};
 use crate::id::{Micros, ProgramId, ReservationId, TargetId};
 use crate::receipt::{Candidate, MAX_CANDIDATES, Volatile};
@@ -62,6 +62,11 @@ impl Scheduler {
         let found = self.hash(turn, &mut chain).and_then(|_| {
             let known = self.known_session(turn, &mut chain);
             let choice = self.destination(turn, known, &mut chain)?.choice;
+            if choice.is_waiting {
+                return Err(Error::owner_unavailable(
+                    "a turn that is submitted waits for the owner of its lock",
+                ));
+            }
             let group = self.topology.target(choice.target)?.group;
             chain.enter(self.topology.namespace(choice.target, Apart::of(turn)));
             let wanted = Wanted::pinned(choice.pin, Form::of(&turn.prompt));
@@ -72,6 +77,19 @@ impl Scheduler {
         });
         self.reservations.recycle_chain(chain);
         found
+    }
+
+    /// Tokens of a turn's prompt as its first target is believed to count them. O(prompt).
+    ///
+    /// # Errors
+    /// As [`Scheduler::submit`].
+    pub fn prompt_tokens(&mut self, turn: &Turn<'_>) -> Result<u32> {
+        self.check(turn)?;
+        let mut chain = self.reservations.spare_chain();
+        let hashed = self.hash(turn, &mut chain);
+        let tokens = chain.tokens();
+        self.reservations.recycle_chain(chain);
+        hashed.map(|_| tokens)
     }
 
     fn check(&self, turn: &Turn<'_>) -> Result<()> {
@@ -196,11 +214,14 @@ impl Scheduler {
             text_bytes: hashed.text_bytes,
             model: chosen.note.take(),
             chain: std::mem::take(chain),
-            ..self.reserve(turn, &choice, &membership)?
+            ..self.reserve(turn, prompt_tokens, &choice, &membership)?
         };
         let id = self.reservations.open(reservation);
         self.counters.submitted += 1;
-        let verdict = self.ask_admission(id, settled)?;
+        let verdict = match choice.is_waiting {
+            true => self.wait_for_owner(id),
+            false => self.ask_admission(id, settled)?,
+        };
         Ok(Submitted {
             reservation: id,
             target: choice.target,
@@ -216,10 +237,12 @@ impl Scheduler {
     fn reserve(
         &mut self,
         turn: &Turn<'_>,
+        prompt_tokens: u32,
         choice: &Choice,
         membership: &Membership,
     ) -> Result<Reservation> {
         let session = self.sessions.get(membership.session);
+        let may_breach = self.may_breach(turn, choice);
         Ok(Reservation {
             tenant: session.map(|s| Arc::clone(s.tenant())).unwrap_or_default(),
             session: membership.session,
@@ -228,12 +251,15 @@ impl Scheduler {
             route: Route {
                 target: choice.target,
                 group: self.topology.target(choice.target)?.group,
-                alternatives: alternatives(turn, choice),
+                alternatives: alternatives(&self.fitting(turn, prompt_tokens), choice, may_breach),
                 pin: choice.pin,
                 excluded: Vec::new(),
                 apart: Apart::of(turn),
                 is_detour: choice.is_detour,
+                is_moved: false,
                 lock: choice.note,
+                may_breach,
+                is_waiting: false,
             },
             chain: Chain::default(),
             memo: None,
@@ -255,6 +281,18 @@ impl Scheduler {
         })
     }
 
+    /// What leaving the owner of its lock would do with that, where the settings allow it.
+    fn may_breach(&self, turn: &Turn<'_>, choice: &Choice) -> Breach {
+        if choice.note.lock == Lock::Free {
+            return Breach::Kept;
+        }
+        match self.chooser.config().when_down(choice.note.lock) {
+            WhenDown::Escape => Breach::Escaped,
+            WhenDown::Strip if turn.ask.can_strip => Breach::Stripped,
+            WhenDown::Wait | WhenDown::Fail | WhenDown::Strip => Breach::Kept,
+        }
+    }
+
     /// The hash that an unnamed session is known by.
     fn derived_hash(&self, session: SessionId) -> Option<u64> {
         match self.sessions.get(session)?.name() {
@@ -264,7 +302,11 @@ impl Scheduler {
     }
 
     /// Hands a turn that has been taken in to its group's admission.
-    fn ask_admission(&mut self, id: ReservationId, settled: &mut Vec<Settled>) -> Result<Verdict> {
+    pub(super) fn ask_admission(
+        &mut self,
+        id: ReservationId,
+        settled: &mut Vec<Settled>,
+    ) -> Result<Verdict> {
         let Some(turn) = self.reservations.remove(id) else {
             return Err(Error::unknown_id("the turn has ended"));
         };
@@ -289,8 +331,8 @@ impl Scheduler {
     }
 
     fn hold(&mut self, id: ReservationId) -> Verdict {
-        self.counters.held += 1;
         if let Some(turn) = self.reservations.get_mut(id) {
+            self.counters.held += u64::from(!turn.was_held);
             turn.was_held = true;
             let admission = &self.admission[turn.route.group.index()];
             if admission.wants_rows() {
@@ -471,11 +513,12 @@ fn claim<'a>(turn: &Turn<'a>) -> Claim<'a> {
 }
 
 /// The targets that may take over from the one chosen; none where a lock has chosen it.
-fn alternatives(turn: &Turn<'_>, choice: &Choice) -> Vec<TargetId> {
-    if choice.note.lock != Lock::Free || turn.targets.len() < 2 {
+fn alternatives(fitting: &[TargetId], choice: &Choice, may_breach: Breach) -> Vec<TargetId> {
+    let is_bound = choice.note.lock != Lock::Free && may_breach == Breach::Kept;
+    if is_bound || fitting.len() < 2 {
         return Vec::new();
     }
-    let others = turn.targets.iter().copied();
+    let others = fitting.iter().copied();
     others.filter(|&target| target != choice.target).collect()
 }
 

@@ -2,7 +2,7 @@
 use super::*;
 use crate::TargetId;
 use crate::admission::ThunderAgentConfig;
-use crate::continuity::Lock;
+use crate::continuity::{ContinuityConfig, Lock, WhenDown};
 use crate::receipt::{AdmissionNote, Ending, Reported, Trust};
 use crate::session::Phase;
 
@@ -10,6 +10,7 @@ mod breakpoints;
 mod failures;
 mod fleet;
 mod models;
+mod owners;
 mod recall;
 mod scopes;
 
@@ -260,9 +261,9 @@ fn a_tool_result_is_locked_to_its_issuer_and_a_lost_issuer_is_an_error() {
     assert_eq!((locked.target, locked.lock), (other, Lock::ToolLoop));
     bench.complete(locked.reservation, &used_tools());
 
-    bench.health(c, Health::Down);
+    bench.health(c, Health::Removed);
     let refused = bench.submit(&next).map_err(|error| error.code());
-    assert_eq!(refused, Err("OWNER_UNAVAILABLE"));
+    assert_eq!(refused, Err("STATE_LOST"));
     let mut free = next;
     free.tool_results = Ids::default();
     assert_eq!(bench.submit(&free).map(|s| s.target), Ok(TargetId(0)));
@@ -293,9 +294,12 @@ fn provider_state_is_pinned_to_the_worker_that_keeps_it() {
             panic!("held");
         };
         assert_eq!(placement.worker, first.worker);
-        let failed = bench
-            .scheduler
-            .reroute(bench.now, submitted.reservation, &mut bench.settled);
+        let failed = bench.scheduler.reroute(
+            bench.now,
+            submitted.reservation,
+            Fault::Passing,
+            &mut bench.settled,
+        );
         assert_eq!(failed.map_err(|e| e.code()), Err("OWNER_UNAVAILABLE"));
     }
 }
@@ -397,13 +401,15 @@ fn a_failed_turn_moves_on_until_nobody_is_left() {
     let (id, first) = bench.go("s", &tokens(1, 640));
     let second = bench
         .scheduler
-        .reroute(bench.now, id, &mut bench.settled)
+        .reroute(bench.now, id, Fault::Passing, &mut bench.settled)
         .unwrap();
     assert_ne!(second.worker, first.worker);
     let loads = [A, B].map(|w| bench.scheduler.load().load(w).unwrap().requests);
     assert_eq!(loads[second.worker.index()], 1);
     assert_eq!(loads.iter().sum::<u32>(), 1);
-    let third = bench.scheduler.reroute(bench.now, id, &mut bench.settled);
+    let third = bench
+        .scheduler
+        .reroute(bench.now, id, Fault::Passing, &mut bench.settled);
     assert_eq!(third.map_err(|e| e.code()), Err("NO_WORKER"));
     bench.scheduler.cancel(bench.now, id, &mut bench.settled);
     bench.assert_empty();
@@ -515,9 +521,12 @@ fn a_retry_never_breaks_a_lock() {
     answer.tool_results = CALL;
     let locked = bench.submit(&answer).unwrap();
     assert_eq!((locked.target, locked.lock), (other, Lock::ToolLoop));
-    let moved = bench
-        .scheduler
-        .reroute(bench.now, locked.reservation, &mut bench.settled);
+    let moved = bench.scheduler.reroute(
+        bench.now,
+        locked.reservation,
+        Fault::Passing,
+        &mut bench.settled,
+    );
     assert_eq!(moved.map_err(|e| e.code()), Err("NO_WORKER"));
     let load = bench.scheduler.load().load(c).unwrap();
     assert_eq!(load.requests, 1, "the turn still stands where it was");
@@ -539,9 +548,12 @@ fn a_reroute_that_finds_nobody_changes_nothing() {
     }
     let status = bench.scheduler.status();
     for _ in 0..2 {
-        let moved = bench
-            .scheduler
-            .reroute(bench.now, submitted.reservation, &mut bench.settled);
+        let moved = bench.scheduler.reroute(
+            bench.now,
+            submitted.reservation,
+            Fault::Passing,
+            &mut bench.settled,
+        );
         assert_eq!(moved.map_err(|e| e.code()), Err("NO_WORKER"));
         assert_eq!(bench.scheduler.status(), status);
         assert_eq!(bench.scheduler.load().load(c).unwrap().requests, 1);
@@ -572,7 +584,12 @@ fn a_detour_after_a_failure_does_not_bind_the_session() {
     let submitted = bench.submit(&first).unwrap();
     let moved = bench
         .scheduler
-        .reroute(bench.now, submitted.reservation, &mut bench.settled)
+        .reroute(
+            bench.now,
+            submitted.reservation,
+            Fault::Passing,
+            &mut bench.settled,
+        )
         .unwrap();
     assert_eq!(moved.target, TargetId(0));
     assert!(bench.scheduler.receipt(moved.receipt).unwrap().is_detour);
@@ -677,7 +694,12 @@ fn nobody_waits_when_the_last_running_turn_moves_away() {
     let waiting = bench.hold("waiting", &tokens(3, 2_000));
     let moved = bench
         .scheduler
-        .reroute(bench.now, submitted.reservation, &mut bench.settled)
+        .reroute(
+            bench.now,
+            submitted.reservation,
+            Fault::Passing,
+            &mut bench.settled,
+        )
         .unwrap();
     assert_eq!(moved.target, other);
     let settled: Vec<_> = bench.settled.iter().map(|s| s.reservation).collect();

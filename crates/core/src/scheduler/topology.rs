@@ -6,7 +6,7 @@ use std::num::NonZeroU32;
 use hashbrown::HashMap;
 
 use crate::block::{Namespace, TokenRate};
-use crate::continuity::Fleet;
+use crate::continuity::{Fleet, Presence};
 use crate::error::{Error, Result};
 use crate::id::{GroupId, Micros, PlaceId, TargetId, WorkerId};
 use crate::prefix::{Dropping, Matching};
@@ -25,6 +25,8 @@ pub enum Health {
     Draining,
     /// It does not answer.
     Down,
+    /// It takes nothing from us for a while, because of a quota or of our credentials: sessions move away.
+    Limited,
     /// It is gone for good.
     Removed,
 }
@@ -319,17 +321,25 @@ impl Fleet for Topology {
             .is_some_and(|target| self.up(target.group).next().is_some())
     }
 
-    fn worker_can_serve(&self, target: TargetId, worker: WorkerId) -> bool {
-        self.targets
-            .get(target.index())
-            .filter(|target| !target.is_removed)
-            .is_some_and(|target| self.up(target.group).any(|(id, _)| id == worker))
-    }
-
-    fn target_name(&self, target: TargetId) -> &str {
-        self.targets
-            .get(target.index())
-            .map_or("?", |target| target.name.as_str())
+    /// A worker that was added again under its name is another one: it does not have what was kept.
+    fn presence(&self, target: TargetId, pin: Option<WorkerId>) -> Presence {
+        let target = self.targets.get(target.index());
+        let Some(target) = target.filter(|target| !target.is_removed) else {
+            return Presence::Gone;
+        };
+        let workers = self.groups[target.group.index()].workers.iter();
+        let may = workers.filter(|&&id| pin.is_none_or(|pin| pin == id));
+        let mut presence = Presence::Gone;
+        for id in may {
+            match self.workers[id.index()].health {
+                Health::Up => return Presence::Here,
+                Health::Draining | Health::Down => presence = Presence::Away,
+                Health::Limited if presence == Presence::Gone => presence = Presence::Limited,
+                Health::Limited => {}
+                Health::Removed => {}
+            }
+        }
+        presence
     }
 }
 

@@ -1,6 +1,6 @@
 //! What goes into the scheduler and what comes out: plain values that borrow from the caller.
 
-use crate::continuity::Ask;
+use crate::continuity::{Ask, Breach, Lock};
 use crate::id::{Micros, ReservationId, TargetId, WorkerId};
 use crate::receipt::{Reported, Trust};
 
@@ -149,7 +149,7 @@ pub struct Submitted {
     /// The target chosen.
     pub target: TargetId,
     /// The lock that chose it.
-    pub lock: crate::continuity::Lock,
+    pub lock: Lock,
     /// Prompt tokens, estimated unless the caller brought them.
     pub prompt_tokens: u32,
     /// The hash that an unnamed session is known by.
@@ -178,6 +178,8 @@ pub struct Placement {
     pub worker: WorkerId,
     /// The data-parallel rank to ask for, where the worker has several and one has the prompt.
     pub rank: Option<u32>,
+    /// What it does with its lock: what cannot travel may have to be taken out of it.
+    pub breach: Breach,
     /// Tokens of the prompt that the worker's cache should hold.
     pub predicted_cached_tokens: u32,
     /// Evidence behind that.
@@ -202,8 +204,10 @@ pub struct Settled {
 pub enum Outcome {
     /// Send it now.
     Go(Placement),
-    /// The only worker that may take it is gone.
+    /// The owner of its lock is down, or has not come back in time.
     OwnerUnavailable,
+    /// The owner of its lock has been removed.
+    StateLost,
     /// No worker of its target is up.
     NoWorker,
     /// It waited as long as the configuration allows.

@@ -33,14 +33,14 @@ pub struct EvidenceRow {
 
 /// How a figure is to compare with its goal.
 #[derive(Clone, Copy, Debug)]
-enum Goal {
+pub(crate) enum Goal {
     Is(f64),
     AtMost(f64),
     AtLeast(f64),
 }
 
 impl EvidenceRow {
-    fn new(name: impl Into<String>, value: f64, unit: &'static str, goal: Goal) -> Self {
+    pub(crate) fn new(name: impl Into<String>, value: f64, unit: &'static str, goal: Goal) -> Self {
         let (text, holds) = match goal {
             Goal::Is(wanted) => (format!("{wanted}"), value == wanted),
             Goal::AtMost(most) => (format!("<= {most}"), value <= most),

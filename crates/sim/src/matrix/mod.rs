@@ -16,6 +16,7 @@ mod scenario;
 mod totals;
 
 pub use clairvoyant::{Objective, clairvoyant};
+pub(crate) use evidence::Goal;
 pub use evidence::{EvidenceRow, evidence};
 pub use generate::{Phase, Session, Turn, generate, trace_lines};
 pub use money::{Billing, FRONTIER, MIDDLE, SMALL, published_models};

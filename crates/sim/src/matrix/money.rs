@@ -40,7 +40,7 @@ pub fn published_models(cached: Option<(f64, f64)>) -> [Model; 3] {
             grade: Grade::ALL[at],
             quality: Quality::new(QUALITY[at]).unwrap_or_default(),
             prices: Prices::new(input, read, write, output).ok(),
-            context_tokens: None,
+            ..Model::default()
         };
     }
     models

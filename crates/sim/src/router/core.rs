@@ -12,7 +12,7 @@ use hashbrown::HashMap;
 use warmpath_core::hint::Action;
 use warmpath_core::receipt::{Reported, Trust};
 use warmpath_core::scheduler::{
-    Completion, FeedOptions, Health, Ids, Outcome, Placement, Prompt, Scheduler,
+    Completion, Fault, FeedOptions, Health, Ids, Outcome, Placement, Prompt, Scheduler,
     Settled as CoreSettled, Turn, TurnKind, Verdict, WorkerOptions,
 };
 use warmpath_core::session::Phase;
@@ -142,6 +142,7 @@ impl CoreRouter {
             let worker = match settled.outcome {
                 Outcome::Go(placement) => Some(self.sent(turn, &placement)),
                 Outcome::OwnerUnavailable
+                | Outcome::StateLost
                 | Outcome::NoWorker
                 | Outcome::HoldLimit
                 | Outcome::Closed => {
@@ -245,7 +246,9 @@ impl Router for CoreRouter {
 
     fn reroute(&mut self, now: Nanos, turn: u64, settled: &mut Vec<Settled>) -> Option<u32> {
         let id = self.reservation(turn)?;
-        let moved = self.core.reroute(micros(now), id, &mut self.settled);
+        let moved = self
+            .core
+            .reroute(micros(now), id, Fault::Passing, &mut self.settled);
         self.deliver(settled);
         match moved {
             Ok(placement) => Some(self.sent(turn, &placement)),

@@ -2,6 +2,23 @@
 use super::super::{IdKind, Owners};
 use super::*;
 
+/// As asked of a scheduler whose locks wait for nobody.
+fn choose(
+    asked: &[TargetId],
+    evidence: Evidence,
+    binding: Option<TargetId>,
+    fleet: &Down,
+) -> Result<Choice> {
+    let Some(owner) = evidence.owner() else {
+        return choose_free(asked, evidence, binding, fleet);
+    };
+    let presence = fleet.presence(owner.target, owner.pin);
+    match obey(owner, presence, WhenDown::Fail, false, "t")? {
+        Obeyed::Kept(choice) => Ok(choice),
+        Obeyed::Broken(breach) => panic!("{breach:?}"),
+    }
+}
+
 const A: TargetId = TargetId(0);
 const B: TargetId = TargetId(1);
 
@@ -12,11 +29,11 @@ impl Fleet for Down {
     fn can_serve(&self, target: TargetId) -> bool {
         !self.0.contains(&target)
     }
-    fn worker_can_serve(&self, target: TargetId, worker: WorkerId) -> bool {
-        self.can_serve(target) && worker != WorkerId(9)
-    }
-    fn target_name(&self, _: TargetId) -> &str {
-        "t"
+    fn presence(&self, target: TargetId, pin: Option<WorkerId>) -> Presence {
+        match self.can_serve(target) && pin != Some(WorkerId(9)) {
+            true => Presence::Here,
+            false => Presence::Away,
+        }
     }
 }
 
@@ -43,7 +60,7 @@ fn note(lock: Lock, unknown: u32, passed_over: u32) -> LockNote {
         lock,
         unknown,
         passed_over,
-        is_escaped: false,
+        breach: Breach::Kept,
     }
 }
 
@@ -76,7 +93,8 @@ fn a_tool_result_goes_back_to_its_issuer_on_any_worker() {
             target: B,
             pin: None,
             note: note(Lock::ToolLoop, 0, 0),
-            is_detour: false
+            is_detour: false,
+            is_waiting: false,
         })
     );
 }
@@ -95,7 +113,8 @@ fn provider_state_goes_to_the_worker_that_keeps_it() {
             target: B,
             pin: Some(WorkerId(3)),
             note: note(Lock::ProviderState, 1, 0),
-            is_detour: false
+            is_detour: false,
+            is_waiting: false,
         })
     );
     let both = evidence(&[Some(owner(B, 1))], &[Some(owner(B, 3))]);
@@ -159,4 +178,48 @@ fn owners_are_scoped_by_tenant_and_kind_and_bounded() {
         (owners.len(), owners.find("t", IdKind::ToolCall, b"x")),
         (2, None)
     );
+}
+
+#[test]
+fn a_setting_says_what_becomes_of_a_turn_whose_owner_cannot_take_it() {
+    use Presence::{Away, Gone, Here, Limited, Unfit};
+    use WhenDown::{Escape, Fail, Strip, Wait};
+    let owner = evidence(&[Some(owner(B, 3))], &[]).owner().unwrap();
+    let of = |presence, when_down, can_strip| match obey(owner, presence, when_down, can_strip, "t")
+    {
+        Ok(Obeyed::Kept(choice)) if choice.is_waiting => "waits",
+        Ok(Obeyed::Kept(_)) => "goes",
+        Ok(Obeyed::Broken(Breach::Stripped)) => "stripped",
+        Ok(Obeyed::Broken(_)) => "escapes",
+        Err(error) => error.code(),
+    };
+    for (when_down, can_strip, expected) in [
+        (Wait, true, ["waits", "waits", "STATE_LOST", "STATE_LOST"]),
+        (
+            Fail,
+            true,
+            [
+                "OWNER_UNAVAILABLE",
+                "OWNER_UNAVAILABLE",
+                "STATE_LOST",
+                "STATE_LOST",
+            ],
+        ),
+        (
+            Strip,
+            false,
+            [
+                "OWNER_UNAVAILABLE",
+                "OWNER_UNAVAILABLE",
+                "STATE_LOST",
+                "STATE_LOST",
+            ],
+        ),
+        (Strip, true, ["stripped"; 4]),
+        (Escape, false, ["escapes"; 4]),
+    ] {
+        assert_eq!(of(Here, when_down, can_strip), "goes");
+        let found = [Away, Limited, Gone, Unfit].map(|p| of(p, when_down, can_strip));
+        assert_eq!(found, expected, "{when_down:?}");
+    }
 }

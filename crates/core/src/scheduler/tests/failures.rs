@@ -68,7 +68,7 @@ fn a_reroute_leaves_the_worker_that_failed_without_credit() {
     let (id, first) = bench.go("s", &prompt);
     let second = bench
         .scheduler
-        .reroute(bench.now, id, &mut bench.settled)
+        .reroute(bench.now, id, Fault::Passing, &mut bench.settled)
         .unwrap();
     let now = believed(&mut bench, &prompt);
     assert_eq!(

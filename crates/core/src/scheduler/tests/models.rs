@@ -2,19 +2,19 @@
 use super::*;
 use crate::continuity::{
     Ask, Boundary, ContinuityConfig, Grade, LookaheadConfig, Model, PolicyConfig, Prices, Reason,
-    SaarConfig, Usd, Weighed, WhenDown,
+    SaarConfig, Usd, Weighed,
 };
 
-const SMALL: TargetId = TargetId(0);
-const MIDDLE: TargetId = TargetId(1);
-const LARGE: TargetId = TargetId(2);
-const ALL: [TargetId; 3] = [SMALL, MIDDLE, LARGE];
+pub(super) const SMALL: TargetId = TargetId(0);
+pub(super) const MIDDLE: TargetId = TargetId(1);
+pub(super) const LARGE: TargetId = TargetId(2);
+pub(super) const ALL: [TargetId; 3] = [SMALL, MIDDLE, LARGE];
 
 fn model(grade: Grade, [input, cached, output]: [f64; 3]) -> Model {
     Model::of(grade, Prices::new(input, cached, input, output).unwrap())
 }
 
-fn bench(continuity: ContinuityConfig) -> Bench {
+pub(super) fn bench(continuity: ContinuityConfig) -> Bench {
     let config = Config {
         continuity,
         ..Config::default()
@@ -61,7 +61,7 @@ fn lookahead(lambda: f64) -> PolicyConfig {
     })
 }
 
-fn asking<'a>(session: &'a str, tokens: &'a [u32], base: TargetId) -> Turn<'a> {
+pub(super) fn asking<'a>(session: &'a str, tokens: &'a [u32], base: TargetId) -> Turn<'a> {
     Turn {
         targets: &ALL,
         ask: Ask {
@@ -74,11 +74,11 @@ fn asking<'a>(session: &'a str, tokens: &'a [u32], base: TargetId) -> Turn<'a> {
 
 impl Bench {
     /// Sends a turn and ends it; the target that answered, the reason and the boundary.
-    fn ask(&mut self, turn: &Turn<'_>) -> (TargetId, Option<Reason>, Option<Boundary>) {
+    pub(super) fn ask(&mut self, turn: &Turn<'_>) -> (TargetId, Option<Reason>, Option<Boundary>) {
         self.ask_and(turn, &Completion::default())
     }
 
-    fn ask_and(
+    pub(super) fn ask_and(
         &mut self,
         turn: &Turn<'_>,
         completion: &Completion<'_>,
@@ -154,43 +154,6 @@ fn a_tool_result_goes_to_its_issuer_whatever_the_policy_would_do() {
     let next = tokens(1, 1_600);
     let free = bench.ask(&asking("s", &next, LARGE));
     assert_eq!(free, (LARGE, Some(Reason::Base), None));
-}
-
-#[test]
-fn an_owner_that_is_down_is_an_error_or_an_escape() {
-    for when_down in [WhenDown::Fail, WhenDown::Escape] {
-        let mut bench = bench(ContinuityConfig {
-            policy: PolicyConfig::SingleTurn,
-            tool_owner_down: when_down,
-            ..ContinuityConfig::default()
-        });
-        let prompt = tokens(1, 1_280);
-        let called = Completion {
-            tool_calls: CALL,
-            ..used_tools()
-        };
-        bench.ask_and(&asking("s", &prompt[..640], MIDDLE), &called);
-        bench.health(WorkerId(1), Health::Down);
-        let answer = Turn {
-            tool_results: CALL,
-            ..asking("s", &prompt, LARGE)
-        };
-        let submitted = bench.submit(&answer);
-        match when_down {
-            WhenDown::Fail => {
-                assert_eq!(submitted.unwrap_err().code(), "OWNER_UNAVAILABLE");
-            }
-            WhenDown::Escape => {
-                let submitted = submitted.unwrap();
-                assert_eq!(submitted.target, LARGE);
-                let Verdict::Go(placement) = submitted.verdict else {
-                    panic!("held");
-                };
-                let lock = bench.scheduler.receipt(placement.receipt).unwrap().lock;
-                assert!(lock.is_escaped && lock.passed_over == 1, "{lock:?}");
-            }
-        }
-    }
 }
 
 #[test]

@@ -163,7 +163,9 @@ fn a_turn_that_moves_to_another_model_leaves_no_credit_behind() {
     };
     let submitted = bench.submit(&both).unwrap();
     let (now, id) = (bench.now, submitted.reservation);
-    let moved = bench.scheduler.reroute(now, id, &mut bench.settled);
+    let moved = bench
+        .scheduler
+        .reroute(now, id, Fault::Passing, &mut bench.settled);
     let moved = moved.unwrap();
     assert_eq!(moved.target, BASE);
     bench.complete(id, &used_tools());

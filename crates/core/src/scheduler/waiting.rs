@@ -1,0 +1,105 @@
+//! Turns that wait for the owner of their lock to come back.
+//!
+//! Such a turn is held, but not by admission, which hears of it when the owner is there again. All wait
+//! equally long, so the first to come is the first whose time is up. Costs nothing on a turn's way;
+//! O(turns) when the fleet changes.
+
+use crate::continuity::{Fleet as _, Lock, LockNote, Presence, WhenDown};
+use crate::id::{GroupId, Micros, ReservationId};
+
+use super::Scheduler;
+use super::reservation::Reservation;
+use super::turn::{Outcome, Settled, Verdict};
+
+impl Scheduler {
+    /// The turn waits for its owner.
+    pub(super) fn wait_for_owner(&mut self, id: ReservationId) -> Verdict {
+        if let Some(turn) = self.reservations.get_mut(id) {
+            turn.route.is_waiting = true;
+            self.counters.held += u64::from(!turn.was_held);
+            turn.was_held = true;
+        }
+        let until = self.now.plus(self.chooser.config().owner_wait);
+        self.waits.push_back((until, id));
+        Verdict::Hold
+    }
+
+    /// The fleet of a group has changed: who waited for it goes on, or has waited in vain.
+    pub(super) fn owners_changed(&mut self, group: GroupId, settled: &mut Vec<Settled>) {
+        let waiting = self
+            .reservations
+            .held_where(|turn| turn.route.group == group && turn.route.is_waiting);
+        for id in waiting {
+            match self.reservations.get(id).map(|turn| self.owner_of(turn)) {
+                Some(Presence::Here) => self.stop_waiting(id, settled),
+                Some(Presence::Gone) => self.fail_hold(id, Outcome::StateLost, settled),
+                _ => {}
+            }
+        }
+    }
+
+    /// Nobody is left to take a turn that admission holds.
+    pub(super) fn strand(&mut self, id: ReservationId, settled: &mut Vec<Settled>) {
+        let Some(turn) = self.reservations.get(id) else {
+            return;
+        };
+        let LockNote { lock, .. } = turn.route.lock;
+        let outcome = match (lock, self.owner_of(turn)) {
+            (Lock::Free, _) => Outcome::NoWorker,
+            (_, Presence::Gone) => Outcome::StateLost,
+            _ => Outcome::OwnerUnavailable,
+        };
+        let waits = self.chooser.config().when_down(lock) == WhenDown::Wait;
+        if !waits || outcome != Outcome::OwnerUnavailable {
+            return self.fail_hold(id, outcome, settled);
+        }
+        let group = turn.route.group;
+        let mut releases = Vec::new();
+        self.admission[group.index()].cancel(self.now, id, &mut releases);
+        self.wait_for_owner(id);
+        self.release(group.index(), releases, settled);
+    }
+
+    /// Fails the turns that have waited long enough.
+    pub(super) fn expire_waits(&mut self, settled: &mut Vec<Settled>) {
+        while let Some(&(until, id)) = self.waits.front() {
+            let turn = self.reservations.get(id);
+            let is_waiting = turn.is_some_and(|turn| turn.route.is_waiting);
+            if is_waiting && until > self.now {
+                return;
+            }
+            self.waits.pop_front();
+            if is_waiting {
+                self.fail_hold(id, Outcome::OwnerUnavailable, settled);
+            }
+        }
+    }
+
+    /// When the first of them has waited long enough.
+    pub(super) fn next_wait(&self) -> Option<Micros> {
+        self.waits.front().map(|&(until, _)| until)
+    }
+
+    fn owner_of(&self, turn: &Reservation) -> Presence {
+        self.topology.presence(turn.route.target, turn.route.pin)
+    }
+
+    /// The owner is back: admission decides about the turn as about any other.
+    fn stop_waiting(&mut self, id: ReservationId, settled: &mut Vec<Settled>) {
+        let Some(turn) = self.reservations.get_mut(id) else {
+            return;
+        };
+        turn.route.is_waiting = false;
+        let held = self.now.since(turn.since);
+        let outcome = match self.ask_admission(id, settled) {
+            Ok(Verdict::Hold) => return,
+            Ok(Verdict::Go(placement)) => Outcome::Go(placement),
+            Err(_) => Outcome::NoWorker,
+        };
+        settled.push(Settled {
+            reservation: id,
+            outcome,
+            held,
+        });
+    }
+}
