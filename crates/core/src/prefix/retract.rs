@@ -42,16 +42,23 @@ impl PrefixIndex {
         let Some(slot) = self.slot_of(entered.place) else {
             return;
         };
-        if self.has_room_for_rest(slot, entered.place, chain) {
-            self.foresee(self.now, entered.place, chain, false);
-            return;
-        }
         let mut path = std::mem::take(&mut self.scratch.path);
-        self.forest.walk(chain.hashes(), &mut path);
-        for stretch in &path {
-            self.ledger(slot).confirm(stretch.run, stretch.to);
+        let depth = self.forest.walk(chain.hashes(), &mut path);
+        let is_whole = depth == chain.len() && path.iter().all(|part| self.has_all(slot, part));
+        if is_whole || !self.has_room_for_rest(slot, entered.place, chain) {
+            for stretch in &path {
+                self.ledger(slot).confirm(stretch.run, stretch.to);
+            }
+            self.scratch.path = path;
+        } else {
+            self.scratch.path = path;
+            self.foresee(self.now, entered.place, chain, false);
         }
-        self.scratch.path = path;
+    }
+
+    fn has_all(&self, slot: u32, stretch: &Stretch) -> bool {
+        let run = &self.forest.runs[stretch.run];
+        run.held.reach(slot, 0, run.len()) >= stretch.to
     }
 
     /// The prompt `chain` that `entered` is about was not computed. O(runs on the way, for each of
@@ -67,13 +74,13 @@ impl PrefixIndex {
         self.unwrite_marks(slot, chain, (entered.number, entered.readable));
     }
 
-    /// Whether some of the prompt is not there any more and could be. Marks are no matter of room.
+    /// Whether what is not there of the prompt could be. Marks are no matter of room.
     fn has_room_for_rest(&self, slot: u32, at: PlaceId, chain: &Chain) -> bool {
-        let reach = self.reach(at, chain, 0) as usize;
         let place = self.place(slot);
-        if reach >= chain.len() || place.options.matching.rules().is_some() {
+        if place.options.matching.rules().is_some() {
             return false;
         }
+        let reach = self.reach(at, chain, 0) as usize;
         let rest = chain.tokens_of(chain.len()) - chain.tokens_of(reach);
         let capacity = place.options.capacity_tokens;
         capacity.is_none_or(|capacity| place.tokens + u64::from(rest) <= capacity)
