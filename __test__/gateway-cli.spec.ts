@@ -5,6 +5,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'n
 import { type AddressInfo, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import test, { type ExecutionContext } from 'ava'
 import { until } from './gateway-support.js'
 import { send } from './support/http-client.js'
@@ -104,6 +105,9 @@ test.serial('serve, status, explain, and a stop that lets a turn finish', async 
   await until(t, 'the worker is asked', () => release !== undefined)
   served.process.kill('SIGTERM')
   await until(t, 'it says that it stops', () => served.err.includes('stops'))
+  // Whoever reloads while it stops does not end it.
+  served.process.kill('SIGHUP')
+  await sleep(50)
   release?.()
   t.is((await pending).status, 200)
   t.is(await served.code, 0)

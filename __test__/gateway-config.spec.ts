@@ -161,6 +161,21 @@ test('env:NAME is the value of that variable where a secret may stand, and text 
   t.is(file.scheduler.targets.t.credential, 'env:KEY')
 })
 
+test('what was meant as a reference and is none is no key', (t) => {
+  for (const credential of ['env:', 'env: KEY', 'ENV:KEY', 'env:NO-KEY', 'pass_through']) {
+    const file = { scheduler: { targets: { t: { credential } } } }
+    const message =
+      /^scheduler\.targets\.t\.credential must be 'env:NAME', 'pass-through' or the key/
+    t.throws(() => readConfig(file, { KEY: 'x' }), { code: 'WARMPATH_CONFIG', message })
+  }
+})
+
+test('the key of a trace may be a reference', (t) => {
+  const file = { scheduler: { workers: [], trace: { key: 'env:KEY' } } }
+  const { scheduler } = readConfig(file, { KEY: '000102030405060708090a0b0c0d0e0f' })
+  t.like(scheduler, { trace: { key: '000102030405060708090a0b0c0d0e0f' } })
+})
+
 for (const environment of [{}, { KEY: '' }]) {
   test(`a variable that is not set is named: ${JSON.stringify(environment)}`, (t) => {
     const file = { scheduler: { targets: { t: { credential: 'env:KEY' } } } }

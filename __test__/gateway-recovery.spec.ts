@@ -286,6 +286,14 @@ test('a refusal of the credential that the client has sent is the client`s', asy
   t.is(large.status().requests, 0)
 })
 
+test('the quota of a client that brings its own credential is nobody else`s', async (t) => {
+  const { gateway, small } = await fleet(t, { graceMs: 100, credential: 'pass-through' })
+  const [client] = CLIENTS
+  small.fail('429', 1, { retryAfter: '60' })
+  t.is((await new Session(gateway, 'a', client as Client).say()).target, 'large')
+  t.is((await new Session(gateway, 'b', client as Client).say()).target, 'small')
+})
+
 test('a locked turn outlasts a busy moment and passes a quota on', async (t) => {
   const { gateway, small, large } = await fleet(t, { graceMs: 500 })
   const [client] = CLIENTS

@@ -2,7 +2,10 @@
 import test, { type ExecutionContext } from 'ava'
 import { Scheduler, type SchedulerOptions } from '../src/index.js'
 import { openGateway, until } from './gateway-support.js'
+import { send } from './support/http-client.js'
+import { answering, type Handler, json, startWorker } from './support/http-worker.js'
 import { chat } from './support/requests.js'
+import { API } from './support/wire-apis.js'
 
 type Workers = NonNullable<SchedulerOptions['workers']>
 
@@ -326,4 +329,32 @@ test('a target whose cache would become one of each tenant is refused', async (t
     message: /^scheduler\.targets\.claude\.credential/,
   })
   t.is(reload(hosted('another-key')), '0 workers came, 0 leave; targets changed: claude')
+})
+
+test('a credential that was refused is not held against the next one', async (t) => {
+  const strict: Handler = (req, res) => {
+    if (req.headers.authorization === 'Bearer new') answering()(req, res)
+    else json(res, 401, { error: 'no' })
+  }
+  const [a, b] = [await startWorker(t, strict), await startWorker(t, answering())]
+  const workers = [
+    { id: 'a', url: a.url },
+    { id: 'b', url: b.url },
+  ]
+  const config = (credential: string) => ({
+    workers,
+    targets: { ...model('one', ['a'], { credential }), ...model('two', ['b']) },
+    aliases: { auto: ['one', 'two'] },
+  })
+  const gateway = await openGateway(t, { scheduler: config('old') })
+  const { path, request } = API['openai-chat']
+  const ask = async () => {
+    const answer = await send(gateway.url + path, { body: { ...request, model: 'auto' } })
+    return answer.headers['x-warmpath-worker']
+  }
+  t.is(await ask(), 'b')
+  const health = () => gateway.scheduler.status().workers.map((worker) => worker.health)
+  t.deepEqual(health(), ['limited', 'up'])
+  t.regex(gateway.reload({ scheduler: config('new') }), /targets changed: one/)
+  t.deepEqual(health(), ['up', 'up'])
 })

@@ -138,6 +138,31 @@ for (const [name, each] of Object.entries(CASES)) {
     turn[Symbol.dispose]()
   })
 
+  test(`${name}: another model is not sent what it cannot read, its own maker is`, async (t) => {
+    const scheduler = open(t)
+    await learn(scheduler, each)
+    const items = each.path.endsWith('responses') ? 'input' : 'messages'
+    const tail = [{ role: 'assistant', content: 'Done.' }, chatUser]
+    const later = (body: Json) => ({ [items]: [...(body[items] as Json[]), ...tail] })
+    const request = { ...asked(each), body: { model: 'auto', ...each.body, ...later(each.body) } }
+    const own = await scheduler.submit(request)
+    t.deepEqual([own.target, own.lock, own.stripped], ['one', 'free', []])
+    t.deepEqual(JSON.parse(String(own.init.body)), { ...request.body, model: 'm1' })
+    t.true(own.next())
+    t.deepEqual([own.target, own.stripped], ['two', [each.at]])
+    const bare = { ...request.body, model: 'm2', ...later(each.bare) }
+    t.deepEqual(JSON.parse(String(own.init.body)), bare)
+    own[Symbol.dispose]()
+    // Nobody here knows who made another one's.
+    const unknown = await scheduler.submit({
+      ...request,
+      session: 'other',
+      headers: { 'x-api-key': 'other' },
+    })
+    t.deepEqual(unknown.stripped, [])
+    unknown[Symbol.dispose]()
+  })
+
   test(`${name}: strip sends the turn elsewhere without what only its maker reads, and says so`, async (t) => {
     const ownerDown = { toolLoop: 'strip', providerState: 'strip' } as const
     const scheduler = open(t, { continuity: { policy: 'bound', ownerDown } })

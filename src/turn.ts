@@ -9,6 +9,7 @@
  * Cost: `init` is built when it is first read (re-serialising the body only when the model name or
  * the usage option must change). Makes no decision.
  */
+import { isDeepStrictEqual } from 'node:util'
 import type { Logger } from './config/index.js'
 import { sealedPieces, type Usage, withoutSealed } from './dialects/index.js'
 import { WarmpathError } from './errors.js'
@@ -20,7 +21,7 @@ import type { Completion, Link, LockName, Placement } from './link.js'
 import type { TurnTrace } from './trace/index.js'
 import { checkAnswer, checkResponse } from './turn/check.js'
 import { isEventStream, observeResponse } from './turn/observe.js'
-import { type Break, breaksAt, ownerBook } from './turn/portability.js'
+import { type Break, breaksAt, foreignSeals, ownerBook } from './turn/portability.js'
 import type { ReadRequest } from './turn/request.js'
 import { Reservation } from './turn/reservation.js'
 import { AnswerWatch } from './turn/watch.js'
@@ -72,6 +73,8 @@ export type Route = Pick<
   'target' | 'rank' | 'receipt' | 'predictedCachedTokens' | 'why' | 'stripped'
 > & { readonly worker: number }
 
+const NO_SEALS: ReadonlySet<string> = new Set()
+
 /** Of one answer; the rest of them is not remembered. */
 const MAX_IDS = 1024
 
@@ -110,6 +113,7 @@ export class Turn {
   #target: KnownTarget
   #worker: KnownWorker
   #init: TurnInit | undefined
+  #foreign: ReadonlySet<string> | undefined
   /** Away from whom it was locked to. */
   #isMoved = false
   /** Of the answer that is observed; an object of its own, so that observing does not keep the turn. */
@@ -179,17 +183,28 @@ export class Turn {
 
   /**
    * What was taken out of what is sent because only its maker could have read it, by its place in the
-   * body as the client sent it. Empty unless the options say `strip` and the maker could not answer.
+   * body as the client sent it: sealed reasoning of another model than the one that answers. All of it
+   * where the options say `strip` and the maker could not answer; nothing where they say `escape`.
    */
   get stripped(): readonly string[] {
     const { body, dialect } = this.#plan.read
-    if (!this.#route.stripped || body === undefined) return []
-    return sealedPieces(body, dialect.items).map(({ path }) => path)
+    if (body === undefined) return []
+    const pieces = sealedPieces(body, dialect.items)
+    const gone = this.#route.stripped ? pieces : pieces.filter(({ id }) => this.#isForeign(id))
+    return gone.map(({ path }) => path)
   }
 
   /** Whether the credential that is sent is the target's own and not the client's. */
   get hasOwnCredential(): boolean {
     return this.#target.auth.kind === 'header'
+  }
+
+  /** Whether every turn on its worker is sent with one credential, so that its limits are everybody's. */
+  get hasOnlyCredential(): boolean {
+    const { auth, group } = this.#target
+    const { targets } = this.#plan.link.topology
+    const others = targets.filter((target) => target.group === group)
+    return auth.kind !== 'pass-through' && others.every((one) => isDeepStrictEqual(one.auth, auth))
   }
 
   get predictedCachedTokens(): number {
@@ -281,6 +296,7 @@ export class Turn {
     this.#worker = link.topology.worker(worker)
     this.#isMoved ||= this.#target.name !== before || this.#route.stripped
     this.#init = undefined
+    this.#foreign = undefined
     this.#plan.trace?.sent({ ...this.#route, rank: this.rank, model: this.model })
     return true
   }
@@ -371,12 +387,29 @@ export class Turn {
     if (body === undefined) return undefined
     const renamed = this.model !== '' && facts?.model !== this.model
     const asks = this.#asksUsage()
-    const { stripped } = this.#route
-    if (raw !== undefined && !renamed && !asks && !stripped)
+    const foreign = this.#foreignSeals()
+    const strips = this.#route.stripped || foreign.size > 0
+    if (raw !== undefined && !renamed && !asks && !strips) {
       return raw as string | Uint8Array<ArrayBuffer>
-    const bare = stripped ? withoutSealed(body, dialect.items) : body
+    }
+    const ids = this.#route.stripped ? undefined : foreign
+    const bare = strips ? withoutSealed(body, dialect.items, ids) : body
     const sent = renamed ? dialect.withModel(bare, this.model) : bare
     return jsonOf(asks ? askForUsage(sent) : sent)
+  }
+
+  #isForeign(id: string | undefined): boolean {
+    return id !== undefined && this.#foreignSeals().has(id)
+  }
+
+  /** What another model has sealed; looked at once a target, and only where there are several. */
+  #foreignSeals(): ReadonlySet<string> {
+    const { read, link } = this.#plan
+    this.#foreign ??=
+      link.topology.targets.length < 2 || this.reason?.reason === 'escaped'
+        ? NO_SEALS
+        : foreignSeals(read, this.#target, ownerBook(link, read.tenant))
+    return this.#foreign
   }
 
   /** Chat streams tell their usage on request only. */

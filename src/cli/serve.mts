@@ -92,11 +92,15 @@ async function serve(options: ServeOptions): Promise<void> {
     return
   }
   const gateway = await startGateway(config)
-  const reload = () => void reloadFrom(options.config, gateway)
+  let isStopping = false
+  const reload = () => {
+    if (!isStopping) void reloadFrom(options.config, gateway)
+  }
   process.on('SIGHUP', reload)
   process.stderr.write(`warmpath listens on ${gateway.url}\n`)
   await stop
-  process.off('SIGHUP', reload)
+  // Without somebody who hears it the signal would end the process, and what is under way with it.
+  isStopping = true
   process.stderr.write('warmpath stops: no new requests, waiting for those under way\n')
   await closeUnlessHurried(gateway)
 }

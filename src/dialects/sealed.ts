@@ -15,6 +15,10 @@ interface SealedPiece {
 }
 
 type Items = Dialect['items']
+/** Whether a piece with this seal goes; a piece may lack its seal. */
+type Goes = (seal: unknown) => boolean
+
+const ALL: Goes = () => true
 
 /** Every sealed piece, in order. */
 function sealedPieces(body: Json, items: Items): SealedPiece[] {
@@ -23,11 +27,12 @@ function sealedPieces(body: Json, items: Items): SealedPiece[] {
   return found
 }
 
-/** The body without its sealed pieces; what is left is shared with it. */
-function withoutSealed(body: Json, items: Items): Json {
-  const kept = walk(body, items, () => undefined)
+/** The body without its sealed pieces, or those of these ids; what is left is shared with it. */
+function withoutSealed(body: Json, items: Items, ids?: ReadonlySet<string>): Json {
+  const goes: Goes = ids === undefined ? ALL : (seal) => ids.has(idOf(seal) ?? '')
+  const kept = walk(body, items, () => undefined, goes)
   const bare = { ...body, [items]: kept }
-  return losesLast(body, items) ? withoutThinking(bare) : bare
+  return losesLast(body, items, goes) ? withoutThinking(bare) : bare
 }
 
 /** Whether an encrypted summary stands for the history. */
@@ -44,46 +49,56 @@ type Tell = (path: string, ...seals: unknown[]) => void
 
 function piecesAt(path: string, seals: readonly unknown[]): SealedPiece[] {
   return seals.map((seal) => {
-    const text = textOf(seal)
-    return text === undefined ? { path } : { path, id: `reasoning:${digest(text)}` }
+    const id = idOf(seal)
+    return id === undefined ? { path } : { path, id }
   })
 }
 
-function walk(body: Json, items: Items, tell: Tell): unknown[] {
+function idOf(seal: unknown): string | undefined {
+  const text = textOf(seal)
+  return text === undefined ? undefined : `reasoning:${digest(text)}`
+}
+
+function walk(body: Json, items: Items, tell: Tell, goes: Goes = ALL): unknown[] {
   return listOf(body[items]).flatMap((item, at) => {
     if (!isObject(item)) return [item]
     const path = `${items}[${at}]`
-    if (item.type === 'reasoning' && item.encrypted_content !== undefined) {
-      tell(path, item.encrypted_content)
+    const { encrypted_content: seal } = item
+    if (item.type === 'reasoning' && seal !== undefined && goes(seal)) {
+      tell(path, seal)
       return []
     }
-    const bare = bareMessage(item, path, tell)
+    const bare = bareMessage(item, path, tell, goes)
     return bare === undefined ? [] : [bare]
   })
 }
 
 /** Undefined where nothing is left of it. */
-function bareMessage(message: Json, path: string, tell: Tell): Json | undefined {
+function bareMessage(message: Json, path: string, tell: Tell, goes: Goes): Json | undefined {
   let bare = message
   const { content, reasoning_details: details, tool_calls: calls } = message
-  if (listOf(content).some(isThinking)) {
+  if (listOf(content).some((part) => isThinking(part) && goes(sealOf(part)))) {
     const kept = listOf(content).filter((part, at) => {
-      if (!isThinking(part)) return true
-      tell(`${path}.content[${at}]`, part.type === 'thinking' ? part.signature : part.data)
+      if (!isThinking(part) || !goes(sealOf(part))) return true
+      tell(`${path}.content[${at}]`, sealOf(part))
       return false
     })
     if (kept.length === 0) return undefined
     bare = { ...bare, content: kept }
   }
-  if (listOf(details).some(isSealedDetail)) {
-    const seals = listOf(details).filter(isSealedDetail)
-    tell(`${path}.reasoning_details`, ...seals.map((d) => textOf(d.signature) ?? d.data))
+  // They are one chain, of one maker: with one of them goes the list.
+  const seals = listOf(details).filter(isSealedDetail).map(detailSeal)
+  if (seals.some(goes)) {
+    tell(`${path}.reasoning_details`, ...seals)
     const { reasoning_details: _, ...rest } = bare
     bare = rest
   }
-  if (listOf(calls).some(isSignedCall)) {
+  const isGone = (call: unknown): call is Json => {
+    return isSignedCall(call) && goes(signatureOf(call.extra_content))
+  }
+  if (listOf(calls).some(isGone)) {
     const unsigned = listOf(calls).map((call, at) => {
-      if (!isSignedCall(call)) return call
+      if (!isGone(call)) return call
       const { extra_content: extra, ...rest } = call
       tell(`${path}.tool_calls[${at}].extra_content`, signatureOf(extra))
       return rest
@@ -95,6 +110,14 @@ function bareMessage(message: Json, path: string, tell: Tell): Json | undefined 
 
 function isThinking(part: unknown): part is Json {
   return isObject(part) && (part.type === 'thinking' || part.type === 'redacted_thinking')
+}
+
+function sealOf(part: Json): unknown {
+  return part.type === 'thinking' ? part.signature : part.data
+}
+
+function detailSeal(detail: Json): unknown {
+  return textOf(detail.signature) ?? detail.data
 }
 
 function isSealedDetail(detail: unknown): detail is Json {
@@ -110,9 +133,10 @@ function signatureOf(extra: unknown): unknown {
 }
 
 /** Whether the last thing that the model said loses what it began with. */
-function losesLast(body: Json, items: Items): boolean {
+function losesLast(body: Json, items: Items, goes: Goes): boolean {
   const last = listOf(body[items]).findLast((item) => isObject(item) && item.role === 'assistant')
-  return isObject(last) && listOf(last.content).some(isThinking)
+  if (!isObject(last)) return false
+  return listOf(last.content).some((part) => isThinking(part) && goes(sealOf(part)))
 }
 
 /** Where thinking is enabled, an open tool loop must begin with the thinking that was taken out. */

@@ -178,13 +178,18 @@ function readConfig(file: unknown, environment: Environment): GatewayConfig {
 
 const REFERENCE = /^env:([A-Za-z_][A-Za-z0-9_]*)$/
 /** Where a secret may stand; elsewhere a value could end up in a message. */
-const SECRET_FIELD = /\.(credential|headers\..+)$/
+const SECRET_FIELD = /\.(credential|headers\..+|trace\.key)$/
+/** Meant as a reference, or as `pass-through`, and none. */
+const MISSPELT = /^\s*env\s*:|^pass[ _-]?through$/i
 
 /** Replaces `env:NAME` by that variable's value in every field that may hold a secret. */
 function fillEnvironment(value: unknown, field: string, environment: Environment): unknown {
   if (typeof value === 'string') {
     const name = SECRET_FIELD.test(field) ? REFERENCE.exec(value)?.[1] : undefined
-    return name === undefined ? value : readVariable(name, field, environment)
+    if (name !== undefined) return readVariable(name, field, environment)
+    const isMeant = SECRET_FIELD.test(field) && value !== 'pass-through' && MISSPELT.test(value)
+    if (isMeant) refuse(field, "'env:NAME', 'pass-through' or the key itself")
+    return value
   }
   if (Array.isArray(value)) {
     return value.map((item, index) => fillEnvironment(item, `${field}[${index}]`, environment))

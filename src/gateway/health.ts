@@ -71,6 +71,16 @@ class HealthWatch {
     }, ms).unref()
   }
 
+  /** Nobody is limited any more. */
+  pardon(): void {
+    for (const [worker, watch] of this.#watches) {
+      if (watch.mark !== 'limited') continue
+      clearTimeout(watch.timer)
+      this.#mark(watch, 'up')
+      this.#watches.delete(worker)
+    }
+  }
+
   /** Ends all probes; nothing is marked any more. */
   close(): void {
     this.#closing.abort()

@@ -59,7 +59,7 @@ async function ask(parts: Parts, turn: Turn, { signal, note }: Asking): Promise<
   let until: number | undefined
   for (;;) {
     note()
-    const { worker, url } = turn
+    const { worker, url, hasOnlyCredential } = turn
     const outcome = await attempt(parts.upstream, turn, signal)
     const fault = faultOf(outcome, turn, parts.settings.retry)
     if (fault === undefined) return settled(outcome)
@@ -68,7 +68,7 @@ async function ask(parts: Parts, turn: Turn, { signal, note }: Asking): Promise<
     const rest = until - performance.now()
     const wait = fault.retryAfterMs ?? Math.min(pause, rest)
     const waits = !moved && rest > 0 && wait <= rest && canMend(fault)
-    if (moved || waits) report(parts, { worker, url, outcome, fault, moved })
+    if (moved || waits) report(parts, { worker, url, hasOnlyCredential, outcome, fault, moved })
     else return giveUp(parts, turn, outcome, fault)
     if (moved) left -= 1
     else {
@@ -81,16 +81,19 @@ async function ask(parts: Parts, turn: Turn, { signal, note }: Asking): Promise<
 interface Reported {
   worker: string
   url: string
+  /** Whether what limits the credential limits all turns there. */
+  hasOnlyCredential: boolean
   outcome: Outcome
   fault: Fault
   moved: boolean
 }
 
 /** After the move: a turn on a worker that is marked down would be lost with it. */
-function report(parts: Parts, { worker, url, outcome, fault, moved }: Reported): void {
+function report(parts: Parts, reported: Reported): void {
+  const { worker, url, hasOnlyCredential, outcome, fault, moved } = reported
   if (outcome instanceof UpstreamFailure) parts.health.failed(worker, url, outcome)
   else outcome.drop()
-  if (!moved || fault.kind === 'passing') return
+  if (!moved || fault.kind === 'passing' || !hasOnlyCredential) return
   const ms = Math.min(fault.retryAfterMs ?? REFUSED_MS, MAX_LIMIT_MS)
   parts.health.limited(worker, url, ms)
 }

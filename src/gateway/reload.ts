@@ -13,10 +13,13 @@ import { type GatewayConfig, schedulerOptions, settle, withPrefix } from './conf
 class Reloader {
   readonly #config: GatewayConfig
   readonly #scheduler: Scheduler
+  readonly #changed: () => void
 
-  constructor(config: GatewayConfig, scheduler: Scheduler) {
+  /** `changed` is called when credentials may be other ones. */
+  constructor(config: GatewayConfig, scheduler: Scheduler, changed: () => void) {
     this.#config = config
     this.#scheduler = scheduler
+    this.#changed = changed
   }
 
   /** Says what changed, for people. Throws WARMPATH_CONFIG, and nothing has changed then. */
@@ -27,7 +30,9 @@ class Reloader {
     const [before, settings] = [settle(this.#config), settle(next)]
     const options = schedulerOptions(next.scheduler, settings.limits)
     refuseFixed(before, settings)
-    return told(withPrefix(() => this.#scheduler.reconfigure(options)))
+    const changes = withPrefix(() => this.#scheduler.reconfigure(options))
+    if (changes.targetsChanged.length > 0) this.#changed()
+    return told(changes)
   }
 }
 

@@ -74,7 +74,7 @@ async function startGateway(config: GatewayConfig): Promise<Gateway> {
     throw error
   }
   let stopped: Promise<void> | undefined
-  const reloader = new Reloader(config, scheduler)
+  const reloader = new Reloader(config, scheduler, () => running.pardon())
   const close = async () => {
     await running.stop()
     if (owned) await end(scheduler)
@@ -132,6 +132,11 @@ class RunningGateway {
       this.#serve(req, res).catch(() => res.destroy())
     })
     this.#server.maxConnections = settings.limits.connections
+  }
+
+  /** Quotas and refusals of credentials were those of other ones. */
+  pardon(): void {
+    this.#parts.health.pardon()
   }
 
   get url(): string {

@@ -116,6 +116,22 @@ export function breaksAt(
   return found
 }
 
+/** Sealed reasoning of the body that is known to be of a maker whose seals `target` cannot read. */
+export function foreignSeals(
+  { body, dialect }: ReadRequest,
+  target: KnownTarget,
+  owners: OwnerBook,
+): ReadonlySet<string> {
+  const found = new Set<string>()
+  if (body === undefined) return found
+  for (const piece of sealedPieces(body, dialect.items)) {
+    const owner = piece.id === undefined ? undefined : owners.state(piece.id)
+    if (piece.id === undefined || owner === undefined) continue
+    if (bound('reasoning:', piece, owner, target).length > 0) found.add(piece.id)
+  }
+  return found
+}
+
 function bound(
   state: string,
   piece: Pick<Break, 'id' | 'path'>,
