@@ -81,6 +81,8 @@ export interface Destination {
   readonly model?: string
   /** Base address of the worker. */
   readonly url: string
+  /** Whether its headers have the target's credential in place of the client's. */
+  readonly hasOwnCredential: boolean
   /** Headers of a request to it on behalf of a client. */
   headers(client?: HeadersLike): Record<string, string>
 }
@@ -618,6 +620,7 @@ export class Scheduler {
       target: target.name,
       ...(model === undefined ? {} : { model }),
       url: worker.url,
+      hasOwnCredential: target.auth.kind === 'header',
       headers: (client) =>
         requestHeaders({
           client: readHeaders(client),

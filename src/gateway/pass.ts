@@ -5,6 +5,9 @@
  * reservation: what is neither long nor part of a session needs none. A stored response goes to the
  * worker that made it, since no other knows it.
  *
+ * With a target's own credential go only requests that a model answers: files, batches and accounts are
+ * whoever's the credential is, and not the clients'.
+ *
  * Only a worker that refuses the connection is passed over, for the next that is up: here nothing
  * says whether a request may be repeated once it has been received.
  */
@@ -16,13 +19,23 @@ import type { Exchange } from './exchange.js'
 import { UpstreamFailure } from './failures.js'
 import type { Parts } from './turns.js'
 
-/** To a worker that is up and serves the body's model. */
+/** What a model answers, beside turns. */
+const OF_A_MODEL =
+  /^\/v1\/(?:messages\/count_tokens|responses\/input_tokens|completions|embeddings|rerank|score|classify|moderations)$/
+
+/** To a worker that is up and serves the body's model. Throws WARMPATH_UNSUPPORTED_PATH. */
 async function passOn(parts: Parts, exchange: Exchange): Promise<void> {
   const raw = await parts.bodies.read(exchange.req, exchange.res)
   const body = objectIn(raw)
   const model = typeof body?.model === 'string' ? body.model : undefined
   for (let left = parts.settings.retry.attempts - 1; ; left -= 1) {
     const to = parts.scheduler.destination(model, exchange.dialect?.name)
+    if (to.hasOwnCredential && !OF_A_MODEL.test(exchange.pathname)) {
+      throw new WarmpathError(
+        'WARMPATH_UNSUPPORTED_PATH',
+        `${exchange.pathname} is not passed on with the gateway's own credential`,
+      )
+    }
     const renamed = body && model !== undefined && to.model !== model
     const sent = renamed ? JSON.stringify({ ...body, model: to.model }) : raw
     const outcome = await ask(parts, exchange, to, sent)
