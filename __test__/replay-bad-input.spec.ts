@@ -1,7 +1,7 @@
 /** What is wrong with a trace, as `warmpath replay` says it: file, line, and an exit code. */
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
@@ -159,6 +159,23 @@ test('options that would do nothing are refused before anything is read', async 
     t.is(code, 2, args.join(' '))
     t.regex(err, message)
   }
+})
+
+test('what is read is not written over, whatever it is called', async (t) => {
+  const folder = trace(t, ROW)
+  const before = readFileSync(join(folder, 'bad.jsonl'), 'utf8')
+  symlinkSync('bad.jsonl', join(folder, 'link.jsonl'))
+  for (const [args, message] of [
+    [['replay', 'bad.jsonl', '--html', './bad.jsonl'], /--html would overwrite/],
+    [['replay', '.', '--json', 'link.jsonl'], /--json would overwrite/],
+    [['replay', 'bad.jsonl', '--html', 'x', '--json', 'x'], /--html and --json are the same/],
+    [['convert', 'bad.jsonl', '--to', 'mooncake', '--out', 'link.jsonl'], /--out would overwrite/],
+  ] as const) {
+    const { code, err } = await warmpath(folder, ...args)
+    t.is(code, 2, args.join(' '))
+    t.regex(err, message)
+  }
+  t.is(readFileSync(join(folder, 'bad.jsonl'), 'utf8'), before)
 })
 
 test('endpoints at which no turn succeeds fail the run', async (t) => {

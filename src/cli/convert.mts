@@ -3,6 +3,7 @@
  */
 import { Command, Option } from 'commander'
 import { type TraceFormat, Workload, type Written, writePerfetto } from '../workload.js'
+import { refuseOverwriting } from './outputs.mjs'
 import { FORMATS } from './replay-flags.mjs'
 import { number } from './values.mjs'
 
@@ -37,6 +38,7 @@ function convertCommand(): Command {
 }
 
 async function convert(paths: string[], flags: ConvertFlags): Promise<void> {
+  refuseOverwriting(paths, { '--out': flags.out })
   const { rows, approximated } = await write(paths, flags)
   const more = approximated > 0 ? `, the start of ${approximated} of them approximated` : ''
   process.stdout.write(`${rows} records in ${flags.out}${more}\n`)

@@ -19,6 +19,7 @@ import {
   tables,
 } from '../replay/index.js'
 import { Workload, type WorkloadSummary } from '../workload.js'
+import { refuseOverwriting } from './outputs.mjs'
 import {
   addFlags,
   endpointOptions,
@@ -62,6 +63,7 @@ async function replay(traces: string[], flags: ReplayFlags, command: Command): P
   const given = (name: string) => isGiven(command, name)
   refuseIdle(flags, given)
   if (flags.verify) return verify(traces, flags, given)
+  refuseOverwriting(traces, { '--html': flags.html, '--json': flags.json })
   const progress = new Progress(process.stderr)
   const stop = new AbortController()
   const onSignal = () => stop.abort()
