@@ -11,7 +11,16 @@ import { served } from './support/trace-run.js'
 const MAIN = join(__dirname, '../src/cli/main.mts')
 const BLOCK = 64
 
-/** Turns of four sessions, given as block hashes, two under way at a time. */
+/** What answers a call, after who made it. */
+const answered = (id: string) => [
+  {
+    role: 'assistant',
+    tool_calls: [{ id, type: 'function', function: { name: 'f', arguments: '{}' } }],
+  },
+  { role: 'tool', tool_call_id: id, content: 'done' },
+]
+
+/** Turns of four sessions in tool loops, given as block hashes, two under way at a time. */
 async function recorded(t: ExecutionContext): Promise<string> {
   const path = join(folder(t), 'trace.jsonl')
   const scheduler = new Scheduler({
@@ -19,6 +28,7 @@ async function recorded(t: ExecutionContext): Promise<string> {
     trace: { sink: jsonl({ path }), receipts: 'full' },
   })
   const chains = [0, 1, 2, 3].map((session) => [1n, 2n, BigInt(100 * session + 3)])
+  const calls = new Map<number, string>()
   let before: (() => void) | undefined
   for (let turn = 0; turn < 24; turn += 1) {
     const session = (turn * 7) % 4
@@ -28,12 +38,14 @@ async function recorded(t: ExecutionContext): Promise<string> {
       path: '/v1/chat/completions',
       headers: { 'x-session-id': `s${session}` },
       hashes: BigUint64Array.from(chain),
-      body: { model: 'm', messages: [] },
+      body: { model: 'm', messages: answered(calls.get(session) ?? 'none') },
     })
     taken.firstToken()
     before?.()
     const usage = { promptTokens: chain.length * BLOCK, cachedTokens: 0, completionTokens: 5 }
-    before = () => taken.complete(usage, { toolCalls: [] })
+    const call = `call_${turn}`
+    calls.set(session, call)
+    before = () => taken.complete(usage, { toolCalls: [call] })
   }
   before?.()
   scheduler.close()

@@ -11,11 +11,11 @@ use warmpath_core::scheduler::recompute;
 
 use super::again::weights;
 
-/// What was decided, as paths into a receipt.
-const DECIDED: [&str; 6] = [
+/// What was decided, as paths into a receipt. Locks follow from ids that a record does not have; where a
+/// turn went because of one is given.
+const DECIDED: [&str; 5] = [
     "/worker",
     "/target",
-    "/lock/decided",
     "/admission/verdict",
     "/predictedCachedTokens",
     "/eligible",
