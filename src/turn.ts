@@ -13,11 +13,13 @@ import { isDeepStrictEqual } from 'node:util'
 import type { Logger } from './config/index.js'
 import { sealedPieces, type Usage, withoutSealed } from './dialects/index.js'
 import { WarmpathError } from './errors.js'
+import { affinityId } from './forward/affinity.js'
 import { askForUsage, requestHeaders, UsageChunkFilter, upstreamUrl } from './forward/index.js'
 import type { Receipt, TurnReason } from './link/report.js'
 import { reasonOf, receiptOf } from './link/report.js'
 import type { KnownTarget, KnownWorker } from './link/topology.js'
 import type { Completion, Link, LockName, Placement } from './link.js'
+import { type AffinityKnob, affinityKnob } from './providers/index.js'
 import type { TurnTrace } from './trace/index.js'
 import { checkAnswer, checkResponse } from './turn/check.js'
 import { isEventStream, observeResponse } from './turn/observe.js'
@@ -374,7 +376,11 @@ export class Turn {
       headers: requestHeaders({
         client: read.headers,
         auth: this.#target.auth,
-        worker: { ...rankHeader(this.#route.rank), ...this.#worker.headers },
+        worker: {
+          ...rankHeader(this.#route.rank),
+          ...this.#affinity('header'),
+          ...this.#worker.headers,
+        },
         extra: forwardHeaders,
       }),
       ...(body === undefined ? {} : { body }),
@@ -389,13 +395,27 @@ export class Turn {
     const asks = this.#asksUsage()
     const foreign = this.#foreignSeals()
     const strips = this.#route.stripped || foreign.size > 0
-    if (raw !== undefined && !renamed && !asks && !strips) {
+    const affinity = this.#affinity('body')
+    if (raw !== undefined && !renamed && !asks && !strips && affinity === undefined) {
       return raw as string | Uint8Array<ArrayBuffer>
     }
     const ids = this.#route.stripped ? undefined : foreign
     const bare = strips ? withoutSealed(body, dialect.items, ids) : body
     const sent = renamed ? dialect.withModel(bare, this.model) : bare
-    return jsonOf(asks ? askForUsage(sent) : sent)
+    const whole = affinity === undefined ? sent : { ...sent, ...affinity }
+    return jsonOf(asks ? askForUsage(whole) : whole)
+  }
+
+  /** What the provider is to be told in this place, unless the client has. */
+  #affinity(place: AffinityKnob['place']): Record<string, string> | undefined {
+    const { affinity, provider, auth, name } = this.#target
+    const { read } = this.#plan
+    const knob = affinity ? affinityKnob(provider, read.dialect.name) : undefined
+    if (knob?.place !== place) return undefined
+    const given = place === 'header' ? read.headers.get(knob.name) : read.body?.[knob.name]
+    if (given !== undefined && given !== null) return undefined
+    const salt = auth.kind === 'header' ? auth.value : name
+    return { [knob.name]: affinityId(salt, this.tenant, this.session) }
   }
 
   #isForeign(id: string | undefined): boolean {

@@ -6,9 +6,9 @@
  * shows a key.
  */
 import type { DialectName } from '../dialects/index.js'
-import type { PriceCatalogue } from '../providers/index.js'
+import { type PriceCatalogue, WITH_AFFINITY } from '../providers/index.js'
 import { cacheRules, hasRules, RULE_FIELDS, type TargetCache } from './cache.js'
-import { dictionary, fields, list, name, oneOf, refuse, secretText, shown } from './check.js'
+import { dictionary, fields, flag, list, name, oneOf, refuse, secretText, shown } from './check.js'
 import { CARD_FIELDS, type ModelCard, modelCard } from './continuity.js'
 import { type EnvCredential, fromEnvironment } from './env.js'
 import { ALL_DIALECTS, type Hosted, hosted } from './hosted.js'
@@ -26,6 +26,8 @@ export interface TargetDraft {
   /** Absent: the name that the client asked for is passed through. */
   readonly model?: string
   readonly provider?: string
+  /** Whether the provider is told which requests are of one session. */
+  readonly affinity?: true
   readonly dialects: readonly DialectName[]
   readonly auth: Auth
   /** Never empty, no duplicates, in the order written. */
@@ -39,7 +41,7 @@ export interface TargetDraft {
 export const DEFAULT_TARGET = 'default'
 
 const TARGET_FIELDS = [
-  ...['model', 'provider', 'workers', 'credential', 'dialect', 'cache'],
+  ...['model', 'provider', 'workers', 'credential', 'dialect', 'cache', 'affinity'],
   ...CARD_FIELDS,
 ]
 
@@ -73,6 +75,7 @@ export function targetDrafts(
       name: name(key, path),
       model,
       ...(provider === undefined ? {} : { provider }),
+      ...(affinityOf(given.affinity, `${path}.affinity`, provider) && { affinity: true as const }),
       dialects,
       auth,
       workers:
@@ -113,6 +116,12 @@ function cacheOf(
     ...(hasRules(written) && { written }),
     ...(isItsOwn && known.cache !== undefined && { published: known.cache }),
   }
+}
+
+function affinityOf(value: unknown, path: string, provider: string | undefined): boolean {
+  if (value === undefined || !flag(value, path)) return false
+  if (provider !== undefined && WITH_AFFINITY.includes(provider)) return true
+  refuse(path, `needs provider: one of ${WITH_AFFINITY.join(', ')}`)
 }
 
 function all(declared: readonly string[], path: string): readonly string[] {

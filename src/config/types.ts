@@ -66,6 +66,12 @@ export interface TargetOptions {
   workers?: string[]
   /** Absent: no credential is sent. Hosted providers need one. */
   credential?: Credential
+  /**
+   * Tell the provider which requests are of one session, where it has a place for that and the client
+   * has not used it: by a hash of tenant and session, salted with the credential. For openai, azure,
+   * mistral, moonshot, xai, fireworks and openrouter. Default false.
+   */
+  affinity?: boolean
   /** Wire APIs it speaks. Default: the provider's; for own engines all of them. */
   dialect?: DialectName | DialectName[]
   /**

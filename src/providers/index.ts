@@ -1,3 +1,4 @@
+export { type AffinityKnob, affinityKnob, WITH_AFFINITY } from './affinity.js'
 export { type Bound, OWNERSHIP, type Ownership, ownershipOf } from './ownership.js'
 export {
   completePrice,
