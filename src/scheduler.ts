@@ -351,7 +351,8 @@ export class Scheduler {
   /**
    * Takes over what a snapshot holds, as far as it is still to be believed: what has become too old
    * meanwhile is left out, and so are workers and targets that are not configured any more, and what was
-   * cached in blocks of another size; `dropped` says how much. Before the first turn. Throws SNAPSHOT_INVALID, SNAPSHOT_VERSION, SNAPSHOT_NOT_FRESH; nothing has changed then.
+   * cached in blocks of another size; `dropped` says how much. Before the first turn. Throws
+   * SNAPSHOT_INVALID, SNAPSHOT_VERSION, SNAPSHOT_NOT_FRESH; nothing has changed then.
    */
   restore(bytes: Uint8Array, options: RestoreOptions = {}): Restored {
     if (!(bytes instanceof Uint8Array)) refuseArgument('bytes', 'a Uint8Array')

@@ -59,10 +59,11 @@ async function ask(parts: Parts, turn: Turn, { signal, note }: Asking): Promise<
   let until: number | undefined
   for (;;) {
     note()
-    const { worker, url, hasOnlyCredential } = turn
+    const { worker, url } = turn
     const outcome = await attempt(parts.upstream, turn, signal)
     const fault = faultOf(outcome, turn, parts.settings.retry)
     if (fault === undefined) return settled(outcome)
+    const { hasOnlyCredential } = turn
     const moved = left > 0 && turn.next(fault.kind)
     until ??= performance.now() + turn.ownerWaitMs
     const rest = until - performance.now()

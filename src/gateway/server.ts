@@ -92,7 +92,8 @@ async function startGateway(config: GatewayConfig): Promise<Gateway> {
 
 /**
  * What a configuration comes to, in a few words. Throws WARMPATH_CONFIG as `startGateway` does, but for
- * an address that cannot be had and a sink that cannot be opened; nothing is started, connected or listened to, no file touched.
+ * an address that cannot be had and a sink that cannot be opened; nothing is started, connected or
+ * listened to, no file touched.
  */
 function checkConfig(config: GatewayConfig): string {
   const { limits } = settle(config)

@@ -234,7 +234,8 @@ impl Ledger<'_> {
     }
 
     /// Appends the place's predictions within the first `to` blocks to `self.computed`, those that
-    /// nobody has computed yet to `self.spans` (all, where the decision says so of itself), and takes them off its segments.
+    /// nobody has computed yet to `self.spans` (all, where the decision's own blocks are computed), and
+    /// takes them off its segments.
     fn gather_predicted(&mut self, id: RunId, to: u32, by: Use) {
         let (slot, place) = (self.slot, &mut *self.place);
         let (pending, computed) = (&mut *self.spans, &mut *self.computed);
