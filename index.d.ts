@@ -140,6 +140,9 @@ export declare function receipt(handle: SchedulerHandle, id: number): string | n
 /** Gives a target no new turns; its name is free. */
 export declare function removeTarget(handle: SchedulerHandle, target: number, out: Float64Array): void
 
+/** Puts a worker (JSON) in the place of one that is there, under its name. Returns its number. */
+export declare function replaceWorker(handle: SchedulerHandle, now: number, old: number, worker: string, out: Float64Array): number
+
 /** Moves a turn that has failed safely to the next candidate; where the fault lasts, its session too. */
 export declare function rerouteTurn(handle: SchedulerHandle, now: number, reservation: number, lasts: boolean, out: Float64Array): void
 
@@ -160,6 +163,9 @@ export declare function reviseWorker(handle: SchedulerHandle, worker: number, de
 
 /** Writes how far a run is: turns that have arrived, and milliseconds on its clock. */
 export declare function runProgress(run: RunHandle, out: Float64Array): void
+
+/** Sets how many tokens a worker's cache holds; absent when it is not known. */
+export declare function setCapacity(handle: SchedulerHandle, now: number, worker: number, tokens: number | undefined | null, out: Float64Array): void
 
 /** Sets whether a worker takes turns: 0 up, 1 draining, 2 down, 3 removed for good, 4 limited. */
 export declare function setHealth(handle: SchedulerHandle, now: number, worker: number, health: number, out: Float64Array): void

@@ -3,9 +3,8 @@
  *
  * First a plan, which may refuse; then the changes, of which none does. The scheduler stays, and with it
  * sessions, what is known of caches and who owns what. A worker that leaves gets no new turns at once and
- * is forgotten when its last one has ended; one whose address, capacity or events have changed leaves and
- * comes back. Headers, credentials, prices and dialects change where they are. A target that goes keeps
- * the turns that it has.
+ * is forgotten when its last one has ended. Headers, capacities, credentials, prices and dialects change
+ * where they are. A target that goes keeps the turns that it has.
  *
  * A group is where caches, load and admission belong, so a target stays with its group for life. New
  * targets join the group whose workers they have, or bring one of their own.
@@ -21,17 +20,20 @@ import {
   type ResolvedConfig,
   type WorkerDetail,
 } from './config/index.js'
-import { type GroupPlan, keepScopes, planGroups, refuseChange } from './fleet/plan.js'
+import { keepScopes, planGroups, refuseChange } from './fleet/plan.js'
+import { type Member, type Present, planWorkers } from './fleet/workers.js'
 import { statusOf } from './link/report.js'
 import type { Link } from './link.js'
 import { Health, native } from './native.js'
 
 /** What a call of `reconfigure` has changed, by name. */
 export interface Reconfigured {
-  /** Also those that come back when they have left. */
+  /** Also those that were about to leave. */
   readonly workersAdded: readonly string[]
+  /** Have another address, other events or other targets: they begin with an empty cache. */
+  readonly workersReplaced: readonly string[]
   readonly workersLeaving: readonly string[]
-  /** Other headers. */
+  /** Other headers or another capacity. */
   readonly workersChanged: readonly string[]
   readonly targetsAdded: readonly string[]
   readonly targetsRemoved: readonly string[]
@@ -39,7 +41,6 @@ export interface Reconfigured {
   readonly targetsChanged: readonly string[]
 }
 
-type Member = ResolvedConfig['workers'][number]
 type Target = ResolvedConfig['targets'][number]
 
 /** How often workers that leave are looked at, in milliseconds. */
@@ -51,7 +52,7 @@ export class Fleet {
   #config: ResolvedConfig
   /** The core's numbers of the groups of `#config`. */
   #groups: readonly number[]
-  readonly #leaving = new Set<string>()
+  readonly #leaving = new Map<string, Present>()
   #timer: NodeJS.Timeout | undefined
 
   constructor(link: Link, config: ResolvedConfig) {
@@ -66,24 +67,30 @@ export class Fleet {
     const before = this.#config
     const groups = planGroups(before, wanted)
     const next = keepScopes(before, wanted, groups)
-    const workers = this.#planWorkers(next, groups)
+    const workers = planWorkers(this.#present(), next.workers, ({ group }) => {
+      return this.#groups[groups[group] ?? -1]
+    })
     const targets = planTargets(before, next)
-    this.#refuseTaken(next, groups, workers.come)
+    this.#refuseTaken(workers.come)
+    const left = workers.gone.map((worker) => ({ worker, group: this.#numberOf(worker.group) }))
     this.#groups = groups.map((old, at) => this.#groups[old ?? -1] ?? this.#addGroup(next, at))
     this.#config = next
     for (const target of targets.come) this.#addTarget(target)
     for (const target of targets.changed) this.#reviseTarget(target)
-    for (const worker of workers.changed) this.#reviseWorker(worker)
+    for (const worker of workers.revised) this.#reviseWorker(worker)
+    for (const worker of workers.resized) this.#resizeWorker(worker)
     // Before others leave: what waits for a group must not find it empty.
-    const names = new Set(before.workers.map(({ name }) => name))
-    for (const worker of workers.come) if (!names.has(worker.name)) this.#addWorker(worker)
+    for (const { name } of workers.back) this.#stay(name)
+    for (const worker of workers.come) this.#addWorker(worker)
+    for (const worker of workers.replaced) this.#replaceWorker(worker)
     for (const target of targets.gone) this.#removeTarget(target)
-    for (const worker of workers.gone) this.#leave(worker.name)
+    for (const { worker, group } of left) this.#leave(worker, group)
     this.#look()
     return {
-      workersAdded: namesOf(workers.come),
+      workersAdded: namesOf([...workers.back, ...workers.come]),
+      workersReplaced: namesOf(workers.replaced),
       workersLeaving: namesOf(workers.gone),
-      workersChanged: namesOf(workers.changed),
+      workersChanged: [...new Set(namesOf([...workers.revised, ...workers.resized]))],
       targetsAdded: namesOf(targets.come),
       targetsRemoved: namesOf(targets.gone),
       targetsChanged: namesOf(targets.changed),
@@ -95,37 +102,22 @@ export class Fleet {
     this.#leaving.clear()
   }
 
-  #planWorkers(next: ResolvedConfig, groups: GroupPlan) {
-    const [was, is] = [byName(this.#config.workers), byName(next.workers)]
-    const isSame = (a: Member | undefined, b: Member | undefined) =>
-      a !== undefined && b !== undefined && groups[b.group] === a.group && isEngine(a, b)
-    const headers = (worker: Member) => was.get(worker.name)?.headers
-    return {
-      gone: [...was.values()].filter((worker) => !isSame(worker, is.get(worker.name))),
-      come: [...is.values()].filter((worker) => !isSame(was.get(worker.name), worker)),
-      changed: [...is.values()].filter(
-        (worker) =>
-          isSame(was.get(worker.name), worker) &&
-          !isDeepStrictEqual(headers(worker), worker.headers),
-      ),
+  /** Those of this and earlier configurations that nobody has taken away meanwhile. */
+  #present(): Map<string, Present> {
+    const { topology } = this.#link
+    const all = new Map(this.#leaving)
+    for (const worker of this.#config.workers) {
+      all.set(worker.name, { worker, group: this.#numberOf(worker.group), isLeaving: false })
     }
+    for (const name of all.keys()) if (!topology.hasWorker(name)) all.delete(name)
+    return all
   }
 
-  /** Names that somebody else has given meanwhile, and workers of a new group that are not free yet. */
-  #refuseTaken(next: ResolvedConfig, groups: GroupPlan, come: readonly Member[]): void {
-    const known = new Set(this.#config.workers.map(({ name }) => name))
-    const there = new Set(statusOf(this.#link).workers.map(({ id }) => id))
-    for (const { name, group } of come) {
-      if (!there.has(name)) continue
-      const quoted = JSON.stringify(name)
-      if (!known.has(name) && !this.#leaving.has(name)) {
-        refuseChange('workers', `${quoted} is known to the scheduler already`)
-      }
-      if (groups[group] === undefined) {
-        const target = next.targets.find((each) => each.group === group)?.name
-        refuseChange(`targets.${target}.workers`, `${quoted} still serves another target`)
-      }
-    }
+  /** Names that somebody else has given meanwhile. */
+  #refuseTaken(come: readonly Member[]): void {
+    const taken = come.find(({ name }) => this.#link.topology.hasWorker(name))
+    if (taken === undefined) return
+    refuseChange('workers', `${JSON.stringify(taken.name)} is known to the scheduler already`)
   }
 
   #numberOf(group: number): number {
@@ -164,14 +156,33 @@ export class Fleet {
     this.#link.call((handle, _, out) => native.reviseWorker(handle, index, detail, out))
   }
 
+  #resizeWorker({ name, capacityTokens }: Member): void {
+    const { index } = this.#link.topology.workerById(name)
+    this.#link.call((handle, now, out) => {
+      native.setCapacity(handle, now, index, capacityTokens, out)
+    })
+  }
+
   #addWorker(worker: Member): void {
     const json = JSON.stringify(nativeWorker(worker, this.#numberOf(worker.group)))
     this.#link.call((handle, now, out) => native.addWorker(handle, now, json, out))
   }
 
-  #leave(name: string): void {
-    if (this.#link.topology.hasWorker(name)) this.#setHealth(name, Health.draining)
-    this.#leaving.add(name)
+  #replaceWorker(worker: Member): void {
+    this.#leaving.delete(worker.name)
+    const { index } = this.#link.topology.workerById(worker.name)
+    const json = JSON.stringify(nativeWorker(worker, this.#numberOf(worker.group)))
+    this.#link.call((handle, now, out) => native.replaceWorker(handle, now, index, json, out))
+  }
+
+  #stay(name: string): void {
+    this.#leaving.delete(name)
+    this.#setHealth(name, Health.up)
+  }
+
+  #leave(worker: Member, group: number): void {
+    this.#setHealth(worker.name, Health.draining)
+    this.#leaving.set(worker.name, { worker, group, isLeaving: true })
   }
 
   #setHealth(name: string, health: number): void {
@@ -179,13 +190,15 @@ export class Fleet {
     this.#link.call((handle, now, out) => native.setHealth(handle, now, index, health, out))
   }
 
-  /** Forgets workers that have left, and lets those come whose name is free now. */
+  /** Forgets workers that have left. */
   #look(): void {
     if (this.#leaving.size > 0 && !this.#link.closed) {
       const there = new Map(statusOf(this.#link).workers.map((worker) => [worker.id, worker]))
-      for (const name of this.#leaving) {
+      for (const name of this.#leaving.keys()) {
         const worker = there.get(name)
-        if (worker === undefined || worker.inFlight === 0) this.#left(name, worker !== undefined)
+        if (worker !== undefined && worker.inFlight > 0) continue
+        this.#leaving.delete(name)
+        if (worker !== undefined) this.#setHealth(name, Health.removed)
       }
     }
     if (this.#leaving.size === 0 || this.#link.closed) {
@@ -193,24 +206,6 @@ export class Fleet {
       this.#timer = undefined
     } else this.#timer ??= setInterval(() => this.#look(), LOOK_MS).unref()
   }
-
-  /** Runs from a timer: what goes wrong with one worker is that worker's, and nobody is there to catch it. */
-  #left(name: string, isThere: boolean): void {
-    this.#leaving.delete(name)
-    try {
-      if (isThere) this.#setHealth(name, Health.removed)
-      const back = this.#config.workers.find((worker) => worker.name === name)
-      if (back !== undefined) this.#addWorker(back)
-    } catch (cause) {
-      this.#logger?.error({ cause, worker: name }, 'a worker cannot come back')
-    }
-  }
-}
-
-/** Whether two workers are the same engine: what is known of its cache holds for both. */
-function isEngine({ headers: _, group: __, ...one }: Member, other: Member): boolean {
-  const { headers: ___, group: ____, ...rest } = other
-  return isDeepStrictEqual(one, rest)
 }
 
 function planTargets(before: ResolvedConfig, next: ResolvedConfig) {

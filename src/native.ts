@@ -79,6 +79,20 @@ export interface NativeFace {
   reviseTarget(handle: SchedulerHandle, target: number, revised: string, out: Float64Array): void
   removeTarget(handle: SchedulerHandle, target: number, out: Float64Array): void
   reviseWorker(handle: SchedulerHandle, worker: number, detail: string, out: Float64Array): void
+  setCapacity(
+    handle: SchedulerHandle,
+    now: number,
+    worker: number,
+    tokens: number | undefined,
+    out: Float64Array,
+  ): void
+  replaceWorker(
+    handle: SchedulerHandle,
+    now: number,
+    worker: number,
+    by: string,
+    out: Float64Array,
+  ): number
   setHealth(
     handle: SchedulerHandle,
     now: number,

@@ -275,6 +275,27 @@ export class Scheduler {
     this.#config.logger?.info({ worker: entry.name }, 'worker added')
   }
 
+  /** The base address that a worker has now; undefined for one that is not there. */
+  workerUrl(id: string): string | undefined {
+    checkString(id, 'id')
+    const topology = this.#link.fresh()
+    return topology.hasWorker(id) ? topology.workerById(id).url : undefined
+  }
+
+  /**
+   * Sets how many tokens a worker's cache holds; undefined when it is not known any more. What is
+   * believed to be there beyond that is forgotten, and turns that now have room start. Throws
+   * UNKNOWN_ID, INVALID_ARGUMENT.
+   */
+  setCapacity(id: string, tokens: number | undefined): void {
+    checkString(id, 'id')
+    if (tokens !== undefined && !(Number.isSafeInteger(tokens) && tokens > 0)) {
+      refuseArgument('tokens', 'a whole number of at least 1, or undefined')
+    }
+    const { index } = this.#link.fresh().workerById(id)
+    this.#link.call((handle, now, out) => native.setCapacity(handle, now, index, tokens, out))
+  }
+
   /** No new turns; what runs goes on. Throws UNKNOWN_ID, as do the other two. */
   drainWorker(id: string): void {
     this.#setHealth(id, 'draining')

@@ -3,16 +3,17 @@
  *
  * Passive: a worker is looked at only after it failed a request. One that refuses a connection is
  * marked down at once, and what it had cached counts for nothing any more: its process is gone. One
- * whose connection broke is asked once, since a single broken connection says little. While a worker is down it is asked again every `intervalMs` until any answer below
- * 500 comes, and then marked up.
+ * whose connection broke is asked once, since a single broken connection says little. While a worker is
+ * down it is asked again every `intervalMs` until any answer below 500 comes, and then marked up.
  *
  * A worker that asks to be left alone for a while (a quota) or refuses our credential is limited for
  * that long, and not probed.
  *
  * At most one probe a worker is under way, each bounded by `timeoutMs`; timers are unref'd. It
- * marks up only what it marked down itself: a worker that its owner took out stays out.
+ * marks up only what it marked down itself: a worker that its owner took out stays out. What happens at
+ * an address that a worker has no more says nothing of it.
  */
-import { type Scheduler, WarmpathError } from '../index.js'
+import type { Scheduler } from '../index.js'
 import type { HealthOptions } from './config.js'
 import { UpstreamFailure } from './failures.js'
 import type { Upstream } from './upstream.js'
@@ -43,13 +44,13 @@ class HealthWatch {
   /** A request to `worker`, which lives at `url`, failed like this. */
   failed(worker: string, url: string, failure: UpstreamFailure): void {
     const { kind } = failure
-    if (this.#closing.signal.aborted || (kind !== 'refused' && kind !== 'lost')) return
-    const known = this.#watches.get(worker)
+    if ((kind !== 'refused' && kind !== 'lost') || !this.#isAt(worker, url)) return
+    const known = this.#watchOf(worker)
     const watch: Watch = known ?? { worker, url, mark: 'up' }
     // Whoever is limited is known to live.
     if (watch.mark === 'limited') return
     if (kind === 'refused') {
-      this.#forget(worker)
+      this.#forget(watch)
       this.#mark(watch, 'down')
     }
     if (known) return
@@ -60,8 +61,8 @@ class HealthWatch {
 
   /** `worker`, which lives at `url`, takes nothing from us for `ms` milliseconds. */
   limited(worker: string, url: string, ms: number): void {
-    if (this.#closing.signal.aborted) return
-    const watch: Watch = this.#watches.get(worker) ?? { worker, url, mark: 'up' }
+    if (!this.#isAt(worker, url)) return
+    const watch: Watch = this.#watchOf(worker) ?? { worker, url, mark: 'up' }
     this.#watches.set(worker, watch)
     this.#mark(watch, 'limited')
     clearTimeout(watch.timer)
@@ -88,26 +89,32 @@ class HealthWatch {
     this.#watches.clear()
   }
 
+  /** Whether that is the worker's address; false for all once closed. */
+  #isAt(worker: string, url: string): boolean {
+    const base = this.#scheduler.workerUrl(worker)
+    return !this.#closing.signal.aborted && base !== undefined && `${url}/`.startsWith(`${base}/`)
+  }
+
+  /** The watch of a worker where it is now. */
+  #watchOf(worker: string): Watch | undefined {
+    const watch = this.#watches.get(worker)
+    if (watch === undefined || this.#isAt(worker, watch.url)) return watch
+    clearTimeout(watch.timer)
+    this.#watches.delete(worker)
+    return undefined
+  }
+
   /** Tells the scheduler, unless it knows. */
   #mark(watch: Watch, health: Mark): void {
     if (watch.mark === health) return
     watch.mark = health
-    try {
-      this.#scheduler.setHealth(watch.worker, health)
-    } catch (error) {
-      // Removed meanwhile: nothing is left to watch.
-      if (!WarmpathError.is(error)) throw error
-      this.#watches.delete(watch.worker)
-    }
+    if (this.#isAt(watch.worker, watch.url)) this.#scheduler.setHealth(watch.worker, health)
+    else if (this.#watches.get(watch.worker) === watch) this.#watches.delete(watch.worker)
   }
 
   /** The worker begins with an empty cache when it comes back. */
-  #forget(worker: string): void {
-    try {
-      this.#scheduler.resetCache(worker)
-    } catch (error) {
-      if (!WarmpathError.is(error)) throw error
-    }
+  #forget({ worker, url }: Watch): void {
+    if (this.#isAt(worker, url)) this.#scheduler.resetCache(worker)
   }
 
   #again(watch: Watch): void {
@@ -118,21 +125,22 @@ class HealthWatch {
     const alive = await this.#answers(watch)
     if (this.#closing.signal.aborted || watch.mark === 'limited') return
     this.#mark(watch, alive ? 'up' : 'down')
+    if (this.#watches.get(watch.worker) !== watch) return
     if (alive) this.#watches.delete(watch.worker)
-    else if (this.#watches.has(watch.worker)) this.#again(watch)
+    else this.#again(watch)
   }
 
-  async #answers({ worker, url }: Watch): Promise<boolean> {
+  async #answers(watch: Watch): Promise<boolean> {
     const limit = AbortSignal.timeout(this.#options.timeoutMs)
     const signal = AbortSignal.any([limit, this.#closing.signal])
-    const request = { url: probeUrl(url, this.#options.path), method: 'GET', headers: {} }
+    const request = { url: probeUrl(watch.url, this.#options.path), method: 'GET', headers: {} }
     try {
       const answer = await this.#upstream.call(request, signal)
       answer.drop()
       return answer.status < 500
     } catch (error) {
       if (!(error instanceof UpstreamFailure)) throw error
-      if (error.kind === 'refused') this.#forget(worker)
+      if (error.kind === 'refused') this.#forget(watch)
       return false
     }
   }

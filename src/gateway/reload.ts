@@ -61,10 +61,11 @@ function told(changes: Reconfigured): string {
     ['removed', changes.targetsRemoved],
     ['changed', changes.targetsChanged],
   ]
-  const { workersAdded, workersLeaving, workersChanged } = changes
+  const { workersAdded, workersReplaced, workersLeaving, workersChanged } = changes
   return [
     `${workersAdded.length} workers came, ${workersLeaving.length} leave`,
-    ...(workersChanged.length > 0 ? [`${workersChanged.length} have other headers`] : []),
+    ...(workersReplaced.length > 0 ? [`${workersReplaced.length} are replaced`] : []),
+    ...(workersChanged.length > 0 ? [`${workersChanged.length} have changed`] : []),
     ...targets.flatMap(([how, names]) =>
       names.length > 0 ? [`targets ${how}: ${names.join(', ')}`] : [],
     ),

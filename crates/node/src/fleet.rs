@@ -10,7 +10,7 @@ use warmpath_core::{TargetId, WorkerId};
 use crate::error::{Code, guard, invalid, refused};
 use crate::handle::{Handle, State};
 use crate::options::{Group, NewTarget, NewWorker};
-use crate::scheduler::{room, time};
+use crate::scheduler::{known_u64, room, time};
 
 /// Adds an empty group (JSON). Returns its number.
 #[napi]
@@ -81,6 +81,44 @@ pub(crate) fn revise_worker(
     guard(|| {
         handle.call(room(&mut out)?, |state, _| {
             state.revise_worker(WorkerId(worker), detail)
+        })
+    })
+}
+
+/// Sets how many tokens a worker's cache holds; absent when it is not known.
+#[napi]
+pub(crate) fn set_capacity(
+    #[napi(ts_arg_type = "SchedulerHandle")] handle: &External<Handle>,
+    now: f64,
+    worker: u32,
+    tokens: Option<f64>,
+    mut out: Float64Array,
+) -> Result<(), Code> {
+    guard(|| {
+        let counted =
+            |tokens| known_u64(tokens).ok_or_else(|| invalid("tokens are a whole number"));
+        let capacity = tokens.map(counted).transpose()?;
+        handle.call(room(&mut out)?, |state, _| {
+            let State { core, settled, .. } = state;
+            let set = core.set_capacity(time(now), WorkerId(worker), capacity, settled);
+            set.map_err(|e| refused(&e))
+        })
+    })
+}
+
+/// Puts a worker (JSON) in the place of one that is there, under its name. Returns its number.
+#[napi]
+pub(crate) fn replace_worker(
+    #[napi(ts_arg_type = "SchedulerHandle")] handle: &External<Handle>,
+    now: f64,
+    old: u32,
+    worker: String,
+    mut out: Float64Array,
+) -> Result<u32, Code> {
+    guard(|| {
+        let worker = NewWorker::parse(&worker)?;
+        handle.call(room(&mut out)?, |state, _| {
+            state.replace_worker(time(now), WorkerId(old), worker)
         })
     })
 }

@@ -298,12 +298,37 @@ impl State {
         let added = self.core.add_workers(now, options, &mut self.settled);
         let added = added.map_err(|e| refused(&e))?;
         for (&id, worker) in added.iter().zip(workers) {
-            self.worker_details.push(worker.detail);
-            if let Some(events) = &worker.kv_events {
-                self.ear.listen(now, &mut self.core, id, events)?;
-            }
+            self.listen(now, id, worker)?;
         }
         Ok(added.iter().map(|id| id.0).collect())
+    }
+
+    /// Puts a worker in the place of another.
+    pub(crate) fn replace_worker(
+        &mut self,
+        now: Micros,
+        old: WorkerId,
+        worker: NewWorker,
+    ) -> Result<u32, Code> {
+        if let Some(events) = &worker.kv_events {
+            events.endpoints()?;
+        }
+        let new = self
+            .core
+            .replace_worker(now, old, worker.options(), &mut self.settled);
+        let new = new.map_err(|e| refused(&e))?;
+        self.ear.deafen(Some(old.0));
+        self.listen(now, new, worker)?;
+        Ok(new.0)
+    }
+
+    /// Remembers a new worker's detail and listens to its events.
+    fn listen(&mut self, now: Micros, id: WorkerId, worker: NewWorker) -> Result<(), Code> {
+        self.worker_details.push(worker.detail);
+        let Some(events) = &worker.kv_events else {
+            return Ok(());
+        };
+        self.ear.listen(now, &mut self.core, id, events)
     }
 
     /// Keeps what was recalled for the submit that follows. Returns its number.

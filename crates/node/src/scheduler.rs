@@ -464,6 +464,6 @@ fn known(tokens: f64) -> Option<u32> {
     known_u64(tokens).map(|n| u32::try_from(n).unwrap_or(u32::MAX))
 }
 
-fn known_u64(n: f64) -> Option<u64> {
+pub(crate) fn known_u64(n: f64) -> Option<u64> {
     (n.is_finite() && n >= 0.0 && n.fract() == 0.0).then_some(n as u64)
 }

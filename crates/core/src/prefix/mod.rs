@@ -189,6 +189,17 @@ impl PrefixIndex {
         true
     }
 
+    /// Changes how long what a place has been sent counts as cached; what is too old by it goes with the
+    /// next [`PrefixIndex::expire`]. False when there is no such place. O(log places).
+    pub fn set_ttl(&mut self, place: PlaceId, ttl: Option<Micros>) -> bool {
+        let Some(slot) = self.slot_of(place) else {
+            return false;
+        };
+        self.place_mut(slot).options.ttl = ttl;
+        self.arm(slot);
+        true
+    }
+
     /// How much of `chain` each place has, contiguous from the root. O(runs on the way × the places
     /// that hold parts of them), whatever the depth. No allocation once `out` has grown.
     pub fn find(&self, chain: &Chain, out: &mut Overlap) {

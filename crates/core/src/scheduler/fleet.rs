@@ -97,8 +97,64 @@ impl Scheduler {
         added
     }
 
+    /// Another worker takes the place and the name of one that is there, in one step: whoever waits for
+    /// the group does not find it empty. The old one is gone as with [`Health::Removed`]. Returns the
+    /// number of the new one. O(turns + workers of the groups).
+    ///
+    /// # Errors
+    /// `UNKNOWN_ID` when there is no such worker (any more); `INVALID_ARGUMENT`. Nothing has changed then.
+    pub fn replace_worker(
+        &mut self,
+        now: Micros,
+        old: WorkerId,
+        options: WorkerOptions,
+        settled: &mut Vec<Settled>,
+    ) -> Result<WorkerId> {
+        self.advance(now, settled);
+        let (name, left) = {
+            let worker = self.topology.present(old)?;
+            (worker.name.clone(), worker.group)
+        };
+        let options = WorkerOptions { name, ..options };
+        self.topology.check_worker(&options)?;
+        let joined = options.group;
+        self.forget(old)?;
+        let id = self.register(options)?;
+        self.fleet_changed(joined, settled);
+        if left != joined {
+            self.fleet_changed(left, settled);
+        }
+        Ok(id)
+    }
+
+    /// Says how many tokens a worker's cache holds, or that it is not known any more. What the router
+    /// believes to be there beyond that is forgotten, oldest first, and turns that now have room start.
+    /// O(turns + what is forgotten).
+    ///
+    /// # Errors
+    /// `UNKNOWN_ID` when there is no such worker (any more); `INVALID_ARGUMENT` for none at all.
+    pub fn set_capacity(
+        &mut self,
+        now: Micros,
+        id: WorkerId,
+        capacity_tokens: Option<u64>,
+        settled: &mut Vec<Settled>,
+    ) -> Result<()> {
+        self.advance(now, settled);
+        let (group, place) = {
+            let worker = self.topology.set_capacity(id, capacity_tokens)?;
+            (worker.group, worker.place)
+        };
+        let terms = self.place_options(group, capacity_tokens);
+        self.prefix.set_ttl(place, terms.ttl);
+        self.prefix.set_capacity(place, terms.capacity_tokens);
+        self.fleet_changed(group, settled);
+        Ok(())
+    }
+
     /// A worker that admission has not heard of yet.
     fn register(&mut self, options: WorkerOptions) -> Result<WorkerId> {
+        self.topology.check_worker(&options)?;
         let worker = Worker {
             name: options.name,
             group: options.group,
@@ -129,18 +185,23 @@ impl Scheduler {
         settled: &mut Vec<Settled>,
     ) -> Result<()> {
         self.advance(now, settled);
-        self.topology.set_health(id, health)?;
-        let (group, place) = {
-            let worker = self.topology.worker(id)?;
-            (worker.group, worker.place)
-        };
-        if health == Health::Removed {
-            self.paths.leave_all(&mut self.prefix, place);
-            self.prefix.remove_place(place);
-            self.drop_feed(id);
-            self.load.remove_worker(id);
+        match health {
+            Health::Removed => self.forget(id)?,
+            _ => self.topology.set_health(id, health)?,
         }
+        let group = self.topology.worker(id)?.group;
         self.fleet_changed(group, settled);
+        Ok(())
+    }
+
+    /// Takes a worker out of every room but admission's.
+    fn forget(&mut self, id: WorkerId) -> Result<()> {
+        self.topology.set_health(id, Health::Removed)?;
+        let place = self.topology.worker(id)?.place;
+        self.paths.leave_all(&mut self.prefix, place);
+        self.prefix.remove_place(place);
+        self.drop_feed(id);
+        self.load.remove_worker(id);
         Ok(())
     }
 

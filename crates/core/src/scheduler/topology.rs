@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::id::{GroupId, Micros, PlaceId, TargetId, WorkerId};
 use crate::prefix::{Dropping, Matching};
 
-use super::config::GroupOptions;
+use super::config::{GroupOptions, WorkerOptions};
 use super::feed::Feed;
 use super::turn::Turn;
 
@@ -242,18 +242,11 @@ impl Topology {
         worker: Worker,
         place: impl FnOnce(WorkerId) -> Result<PlaceId>,
     ) -> Result<WorkerId> {
-        self.check_group(worker.group)?;
         check_name(
             "worker",
             &worker.name,
             self.worker_named(&worker.name).is_some(),
         )?;
-        if worker.capacity_tokens == Some(0) {
-            return Err(Error::invalid_argument(format!(
-                "capacity_tokens of worker \"{}\" is 0; leave it out when it is not known",
-                worker.name
-            )));
-        }
         let id = WorkerId(number(self.workers.len())?);
         let place = place(id)?;
         self.groups[worker.group.index()].workers.push(id);
@@ -263,13 +256,31 @@ impl Topology {
         Ok(id)
     }
 
+    /// What is wrong with a worker in itself, whatever its name.
+    pub(super) fn check_worker(&self, options: &WorkerOptions) -> Result<()> {
+        self.check_group(options.group)?;
+        check_capacity(&options.name, options.capacity_tokens)
+    }
+
+    /// A worker that has not been removed.
+    pub(super) fn present(&self, id: WorkerId) -> Result<&Worker> {
+        let worker = self.workers.get(id.index());
+        worker
+            .filter(|worker| worker.health != Health::Removed)
+            .ok_or_else(|| Error::unknown_id(format!("no worker has number {}", id.0)))
+    }
+
+    pub(super) fn set_capacity(&mut self, id: WorkerId, tokens: Option<u64>) -> Result<&Worker> {
+        check_capacity(&self.present(id)?.name, tokens)?;
+        let worker = &mut self.workers[id.index()];
+        worker.capacity_tokens = tokens;
+        Ok(worker)
+    }
+
     /// Sets the health of a worker that has not been removed; a removed one leaves its group.
     pub(super) fn set_health(&mut self, id: WorkerId, health: Health) -> Result<()> {
-        let worker = self
-            .workers
-            .get_mut(id.index())
-            .filter(|worker| worker.health != Health::Removed)
-            .ok_or_else(|| Error::unknown_id(format!("no worker has number {}", id.0)))?;
+        self.present(id)?;
+        let worker = &mut self.workers[id.index()];
         if worker.health == health {
             return Ok(());
         }
@@ -345,6 +356,15 @@ impl Fleet for Topology {
 
 fn number(len: usize) -> Result<u32> {
     u32::try_from(len).map_err(|_| Error::invalid_argument("too many"))
+}
+
+fn check_capacity(name: &str, tokens: Option<u64>) -> Result<()> {
+    if tokens == Some(0) {
+        return Err(Error::invalid_argument(format!(
+            "capacity_tokens of worker \"{name}\" is 0; leave it out when it is not known"
+        )));
+    }
+    Ok(())
 }
 
 fn check_name(what: &str, name: &str, is_taken: bool) -> Result<()> {

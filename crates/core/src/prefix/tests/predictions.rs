@@ -40,6 +40,22 @@ fn a_prompt_larger_than_the_place_keeps_its_head() {
 }
 
 #[test]
+fn another_lifetime_holds_for_what_is_there_too() {
+    let mut index = index_of(1, options(None, None));
+    index.predict(Micros(1), P, &chain(&[1, 2]));
+    assert_eq!(index.next_expiry(), None);
+    assert!(index.set_ttl(P, Some(Micros(100))));
+    assert_eq!(index.next_expiry(), Some(Micros(101)));
+    index.set_ttl(P, Some(Micros(50)));
+    index.predict(Micros(60), P, &chain(&[8, 9]));
+    assert_eq!(blocks_at(&index, 0, &[1, 2]), 0);
+    index.set_ttl(P, None);
+    index.expire(Micros(1_000));
+    assert_eq!(blocks_at(&index, 0, &[8, 9]), 2);
+    assert!(!index.set_ttl(PlaceId(5), None));
+}
+
+#[test]
 fn exact_blocks_count_against_capacity_and_stay() {
     let mut index = index_of(1, options(Some(30), None));
     store(&mut index, P, None, &stored_all(&[1, 2]));

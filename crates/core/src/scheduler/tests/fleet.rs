@@ -136,6 +136,115 @@ fn workers_that_come_together_are_those_that_come_one_by_one() {
     assert_eq!(taken.unwrap_err().code(), "DUPLICATE_ID");
 }
 
+/// A worker of that capacity, whatever its name.
+fn sized(capacity_tokens: Option<u64>) -> WorkerOptions {
+    WorkerOptions {
+        name: String::new(),
+        group: GroupId(0),
+        capacity_tokens,
+    }
+}
+
+fn replace(bench: &mut Bench, old: WorkerId, by: WorkerOptions) -> Result<WorkerId> {
+    let settled = &mut bench.settled;
+    bench.scheduler.replace_worker(bench.now, old, by, settled)
+}
+
+fn resize(bench: &mut Bench, worker: WorkerId, capacity_tokens: Option<u64>) -> Result<()> {
+    let (now, settled) = (bench.now, &mut bench.settled);
+    bench
+        .scheduler
+        .set_capacity(now, worker, capacity_tokens, settled)
+}
+
+/// Two sessions fill both workers; the first turn of a third one is held.
+fn with_a_hold() -> (Bench, ReservationId) {
+    let mut bench = Bench::thunderagent(2_000);
+    bench.go("s", &tokens(1, 1_500));
+    bench.go("t", &tokens(2, 1_500));
+    let held = bench.hold("u", &tokens(3, 1_500));
+    (bench, held)
+}
+
+fn has_gone(bench: &Bench, held: ReservationId) -> bool {
+    let settled = bench.settled.iter().find(|s| s.reservation == held);
+    settled.is_some_and(|settled| matches!(settled.outcome, Outcome::Go(_)))
+}
+
+#[test]
+fn a_worker_that_is_replaced_leaves_its_name_to_one_with_an_empty_cache() {
+    let mut bench = Bench::free();
+    let prompt = tokens(1, 640);
+    let (id, placed) = bench.go("s", &prompt);
+    let new = [A, B].map(|old| replace(&mut bench, old, sized(None)).unwrap());
+    let topology = bench.scheduler.topology();
+    assert_eq!(
+        ["a", "b"].map(|name| topology.worker_named(name)),
+        new.map(Some)
+    );
+    bench.complete(id, &Completion::default());
+    assert_eq!(bench.scheduler.status().reservations, 0);
+    let (_, next) = bench.go("s", &prompt);
+    assert!(new.contains(&next.worker));
+    assert_eq!(next.predicted_cached_tokens, 0);
+    let again = replace(&mut bench, placed.worker, sized(None));
+    assert_eq!(again.unwrap_err().code(), "UNKNOWN_ID");
+}
+
+#[test]
+fn a_replacement_that_is_refused_changes_nothing() {
+    let mut bench = Bench::free();
+    let before = bench.scheduler.topology().epoch();
+    let elsewhere = WorkerOptions {
+        group: GroupId(9),
+        ..sized(None)
+    };
+    let refused = [elsewhere, sized(Some(0))].map(|by| replace(&mut bench, A, by).unwrap_err());
+    assert_eq!(
+        refused.map(|error| error.code()),
+        ["UNKNOWN_ID", "INVALID_ARGUMENT"]
+    );
+    assert_eq!(bench.scheduler.topology().epoch(), before);
+}
+
+#[test]
+fn a_turn_that_waits_for_all_workers_waits_on_for_their_replacements() {
+    let (mut bench, held) = with_a_hold();
+    for worker in [A, B] {
+        replace(&mut bench, worker, sized(Some(2_000))).unwrap();
+    }
+    assert_eq!(bench.settled, []);
+    bench.after(10);
+    assert!(has_gone(&bench, held), "{:?}", bench.settled);
+}
+
+#[test]
+fn more_capacity_lets_those_in_who_wait() {
+    let (mut bench, held) = with_a_hold();
+    resize(&mut bench, A, Some(3_000)).unwrap();
+    assert!(!has_gone(&bench, held));
+    resize(&mut bench, B, Some(10_000)).unwrap();
+    bench.after(10);
+    assert!(has_gone(&bench, held), "{:?}", bench.settled);
+}
+
+#[test]
+fn less_capacity_forgets_what_is_too_much() {
+    let mut bench = Bench::free();
+    let prompt = tokens(1, 640);
+    let (id, placed) = bench.go("s", &prompt);
+    bench.complete(id, &Completion::default());
+    resize(&mut bench, placed.worker, Some(128)).unwrap();
+    let (_, next) = bench.go("s", &prompt);
+    assert_eq!(next.predicted_cached_tokens, 128);
+    let refused = [(A, Some(0)), (WorkerId(9), None)]
+        .map(|(worker, tokens)| resize(&mut bench, worker, tokens).unwrap_err());
+    assert_eq!(
+        refused.map(|error| error.code()),
+        ["INVALID_ARGUMENT", "UNKNOWN_ID"]
+    );
+}
+
 #[test]
 fn what_was_cached_in_blocks_of_another_size_is_left_out_and_told() {
     let mut bench = Bench::free();
