@@ -275,7 +275,7 @@ const refusals: [title: string, options: unknown, message: RegExp][] = [
   [
     'an unknown worker',
     { workers: [{ id: 'a', url }], targets: { q: { workers: ['b'] } } },
-    /^targets\.q\.workers\[0\]: must be one of a, got "b"/,
+    /^targets\.q\.workers\[0\]: must be a, got "b"/,
   ],
   [
     'a partly shared worker list',
@@ -293,7 +293,7 @@ const refusals: [title: string, options: unknown, message: RegExp][] = [
   [
     'an alias to nowhere',
     { workers: [worker], targets: { q: {} }, aliases: { auto: ['q', 'r'] } },
-    /^aliases\.auto\[1\]: must be one of q, got "r"/,
+    /^aliases\.auto\[1\]: must be q, got "r"/,
   ],
   [
     'an empty alias',
@@ -400,6 +400,18 @@ const refusals: [title: string, options: unknown, message: RegExp][] = [
       targets: { q: { cache: { minTokens: 1 } }, p: {}, r: { cache: { minTokens: 2 } } },
     },
     /^targets\.r\.cache: must equal that of target "q", which has the same workers/,
+  ],
+  ...['Authorization', 'x-api-key', 'cookie', 'host', 'Connection'].map(
+    (header): [string, unknown, RegExp] => [
+      `${header} among the headers that pass`,
+      { workers: [worker], forward: { headers: ['x-mine', header] } },
+      /^forward\.headers\[1\]: never passes: credentials follow a target's `credential`/,
+    ],
+  ),
+  [
+    'a misspelt provider that has no worker',
+    { targets: { q: { provider: 'anthropc', credential: 'k' } } },
+    /^targets\.q\.workers: needs a worker: only of anthropic and openai the address is known/,
   ],
   ['a fractional seed', { workers: [worker], seed: 0.5 }, /^seed: must be a whole number from 0/],
   ['a clock that is none', { workers: [worker], clock: 1 }, /^clock: must be a function, got 1/],

@@ -333,7 +333,7 @@ const WRONG: [string, unknown, string[], RegExp][] = [
     'a worker that nobody declared',
     { scheduler: { workers: [WORKER], targets: { t: { workers: ['b'] } } } },
     [],
-    /scheduler\.targets\.t\.workers\[0\]: must be one of a, got "b"/,
+    /scheduler\.targets\.t\.workers\[0\]: must be a, got "b"/,
   ],
   [
     'a worker URL that is no URL',

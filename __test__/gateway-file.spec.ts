@@ -51,7 +51,19 @@ for (const [what, name, text, message] of [
     /is not valid YAML at line 2 column \d+/,
   ],
   ['YAML with a bomb', 'a.yaml', bomb(), /is not valid YAML$/],
-  ['JSON', 'a.json', '{\n"scheduler": secret-value}', /is not valid JSON/],
+  ['JSON', 'a.json', '{\n"scheduler": secret-value}', /is not valid JSON at line 2 column \d+$/],
+  [
+    'JSON with a comma too many',
+    'a.json',
+    '{\n"port": 1,\n}',
+    /is not valid JSON at line 3 column 1$/,
+  ],
+  [
+    'a key of JSON that comes twice',
+    'a.json',
+    '{"port": 1,\n"port": 2}',
+    /line 2 column 1 \(DUPLICATE_KEY\)$/,
+  ],
   ['a JSON file that holds YAML', 'a.json', 'port: 1', /is not valid JSON/],
   ['an empty file', 'a.yaml', '', /the configuration must be an object/],
 ] as const) {

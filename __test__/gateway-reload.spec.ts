@@ -412,6 +412,19 @@ test('a credential that was refused is not held against the next one', async (t)
   t.deepEqual(health(), ['up', 'up'])
 })
 
+test('where the gateway listens cannot change, and is not needed again', async (t) => {
+  const scheduler = { workers: [worker('a')] }
+  const gateway = await openGateway(t, { scheduler, host: '127.0.0.1' })
+  t.is(gateway.reload({ scheduler, host: '127.0.0.1', port: 0 }), '0 workers came, 0 leave')
+  for (const [change, message] of [
+    [{ host: '::1' }, /^host has changed, which needs a new process/],
+    [{ port: 9_999 }, /^port has changed/],
+    [{ health: { intervalMs: 77 } }, /^health\.intervalMs has changed/],
+  ] as const) {
+    t.throws(() => gateway.reload({ scheduler, ...change }), { code: 'WARMPATH_CONFIG', message })
+  }
+})
+
 test('a worker that was down is up at its new address, and what the old one does says nothing of it', async (t) => {
   const release: (() => void)[] = []
   const old = await startWorker(t, (_, res) => {

@@ -82,9 +82,7 @@ function readPort(text: string): number {
 async function serve(options: ServeOptions): Promise<void> {
   // From the start on: who hears "listens" may signal at once.
   const stop = stopSignal()
-  const config = await loadConfig(options.config, process.env)
-  if (options.host !== undefined) config.host = options.host
-  if (options.port !== undefined) config.port = options.port
+  const config = await readOptions(options)
   if (options.log) config.accessLog = logToOutput()
   await addTrace(config, options)
   if (options.check) {
@@ -93,10 +91,10 @@ async function serve(options: ServeOptions): Promise<void> {
   }
   const gateway = await startGateway(config)
   let isStopping = false
-  const reload = () => {
-    if (!isStopping) void reloadFrom(options.config, gateway)
+  const hear = () => {
+    if (!isStopping) void reload(options, gateway)
   }
-  process.on('SIGHUP', reload)
+  process.on('SIGHUP', hear)
   process.stderr.write(`warmpath listens on ${gateway.url}\n`)
   await stop
   // Without somebody who hears it the signal would end the process, and what is under way with it.
@@ -105,11 +103,19 @@ async function serve(options: ServeOptions): Promise<void> {
   await closeUnlessHurried(gateway)
 }
 
+/** What the file says, and over it where the command line says to listen. */
+async function readOptions({ config: file, host, port }: ServeOptions): Promise<GatewayConfig> {
+  const config = await loadConfig(file, process.env)
+  if (host !== undefined) config.host = host
+  if (port !== undefined) config.port = port
+  return config
+}
+
 /** A file that is wrong changes nothing: one line says why, and the gateway goes on as it was. */
-async function reloadFrom(file: string, gateway: Gateway): Promise<void> {
+async function reload(options: ServeOptions, gateway: Gateway): Promise<void> {
   try {
-    const changes = gateway.reload(await loadConfig(file, process.env))
-    process.stderr.write(`warmpath has read ${file} again: ${changes}\n`)
+    const changes = gateway.reload(await readOptions(options))
+    process.stderr.write(`warmpath has read ${options.config} again: ${changes}\n`)
   } catch (error) {
     const message = WarmpathError.is(error) ? error.message : 'internal error'
     process.stderr.write(`warmpath goes on as it was: ${message}\n`)

@@ -4,7 +4,17 @@
  * What is left out of a rule does not matter to it. Targets become numbers here; lengths are compared
  * where they are known, in the core. Throws CONFIG.
  */
-import { type Fields, fields, flag, list, MAX_U32, number, oneOf, refuse, shown } from './check.js'
+import {
+  type Fields,
+  fields,
+  flag,
+  list,
+  MAX_U32,
+  number,
+  oneOf,
+  refuse,
+  refuseOther,
+} from './check.js'
 
 /** One rule, as the options give it. */
 export interface BaseRuleOptions {
@@ -53,7 +63,7 @@ function ruleOf(given: Fields, path: string, targets: readonly string[]): BaseRu
     number(given[field], `${path}.${field}`, { min, max: MAX_U32, kind: 'integer' })
   const target = targets.indexOf(given.target as string)
   if (target < 0) {
-    refuse(`${path}.target`, `must be one of ${targets.join(', ')}`, shown(given.target))
+    refuseOther(`${path}.target`, targets, given.target)
   }
   const least = minTokens === undefined ? 0 : tokens('minTokens', 0)
   return {

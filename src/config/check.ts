@@ -95,8 +95,13 @@ export function flag(value: unknown, path: string): boolean {
 }
 
 export function oneOf<T extends string>(value: unknown, path: string, allowed: readonly T[]): T {
-  const found = allowed.find((item) => item === value)
-  return found ?? refuse(path, `must be one of ${allowed.join(', ')}`, shown(value))
+  return allowed.find((item) => item === value) ?? refuseOther(path, allowed, value)
+}
+
+/** For a value that is none of those that are allowed. */
+export function refuseOther(path: string, allowed: readonly string[], value: unknown): never {
+  const choice = allowed.length > 1 ? 'one of ' : ''
+  return refuse(path, `must be ${choice}${allowed.join(', ')}`, shown(value))
 }
 
 /** A non-empty string of at most 256 characters without control characters. */

@@ -1,6 +1,8 @@
 /**
  * Headers that belong to one connection or to the bytes of one message. Whoever opens the
  * connection writes them; a worker's headers cannot set them and nothing passes them on.
+ *
+ * And those that prove who asks: they go where a target's `credential` says, and no list adds them.
  */
 export const HOP_BY_HOP: ReadonlySet<string> = new Set([
   ...['connection', 'keep-alive', 'proxy-authenticate', 'proxy-authorization', 'proxy-connection'],
@@ -14,3 +16,17 @@ export const OF_ONE_CONNECTION: ReadonlySet<string> = new Set([
   'content-encoding',
   'expect',
 ])
+
+/** Prove who pays. */
+export const CREDENTIALS: ReadonlySet<string> = new Set([
+  'authorization',
+  'x-api-key',
+  'api-key',
+  'x-goog-api-key',
+])
+
+/** Whether `forward.headers` may name it. */
+export function mayBeForwarded(name: string): boolean {
+  const isOfConnection = HOP_BY_HOP.has(name) || OF_ONE_CONNECTION.has(name)
+  return !isOfConnection && !CREDENTIALS.has(name) && name !== 'cookie'
+}

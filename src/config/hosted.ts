@@ -47,6 +47,9 @@ const HOSTED: ReadonlyMap<string, Hosted> = new Map([
   ],
 ])
 
+/** Providers that need no worker of their own. */
+export const ADDRESSED: readonly string[] = [...HOSTED.keys()]
+
 export function hosted(provider: string | undefined): Hosted {
   return (provider === undefined ? undefined : HOSTED.get(provider)) ?? ENGINE
 }

@@ -9,7 +9,18 @@
  */
 import type { HeaderMap } from '../identity/index.js'
 import { type CacheRules, groupCache } from './cache.js'
-import { callback, dictionary, type Fields, fields, list, name, refuse, shown } from './check.js'
+import {
+  callback,
+  dictionary,
+  type Fields,
+  fields,
+  list,
+  name,
+  refuse,
+  refuseOther,
+  shown,
+} from './check.js'
+import { mayBeForwarded } from './connection.js'
 import { type ContinuitySettings, catalogueOf, continuity } from './continuity.js'
 import { isListenedAt, isListenedAtByBoth } from './events.js'
 import { type CacheScope, scopeOf } from './scope.js'
@@ -160,7 +171,7 @@ function aliases(
       const path = `aliases.${alias}`
       const targets = list(value, path).map((item, at) => {
         const found = known.find((target) => target === item)
-        return found ?? refuse(`${path}[${at}]`, `must be one of ${known.join(', ')}`, shown(item))
+        return found ?? refuseOther(`${path}[${at}]`, known, item)
       })
       if (targets.length === 0) refuse(path, 'needs at least one target')
       return [name(alias, path), [...new Set(targets)]]
@@ -171,9 +182,12 @@ function aliases(
 function forwardHeaders(value: unknown): readonly string[] {
   if (value === undefined) return []
   const given = fields(value, 'forward', ['headers']).headers
-  return list(given ?? [], 'forward.headers').map((item, at) =>
-    headerName(item, `forward.headers[${at}]`),
-  )
+  return list(given ?? [], 'forward.headers').map((item, at) => {
+    const path = `forward.headers[${at}]`
+    const header = headerName(item, path)
+    if (mayBeForwarded(header)) return header
+    return refuse(path, "never passes: credentials follow a target's `credential`", shown(item))
+  })
 }
 
 function hooks(given: Fields): Pick<ResolvedConfig, 'tenant' | 'clock' | 'logger'> {

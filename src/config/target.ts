@@ -8,10 +8,20 @@
 import type { DialectName } from '../dialects/index.js'
 import { type PriceCatalogue, WITH_AFFINITY } from '../providers/index.js'
 import { cacheRules, hasRules, RULE_FIELDS, type TargetCache } from './cache.js'
-import { dictionary, fields, flag, list, name, oneOf, refuse, secretText, shown } from './check.js'
+import {
+  dictionary,
+  fields,
+  flag,
+  list,
+  name,
+  oneOf,
+  refuse,
+  refuseOther,
+  secretText,
+} from './check.js'
 import { CARD_FIELDS, type ModelCard, modelCard } from './continuity.js'
 import { type EnvCredential, fromEnvironment } from './env.js'
-import { ALL_DIALECTS, type Hosted, hosted } from './hosted.js'
+import { ADDRESSED, ALL_DIALECTS, type Hosted, hosted } from './hosted.js'
 import type { WorkerEntry } from './worker.js'
 
 /** How a target's requests are authorised. */
@@ -82,7 +92,7 @@ export function targetDrafts(
         given.workers !== undefined
           ? named(given.workers, `${path}.workers`, declared)
           : known.url === undefined
-            ? all(declared, path)
+            ? all(declared, path, provider)
             : [addHosted(key, known.url, auth, workers)],
       cache: cacheOf(given.cache, `${path}.cache`, dialects, known),
       card: modelCard(given, path, { provider, model, catalogue }),
@@ -124,18 +134,22 @@ function affinityOf(value: unknown, path: string, provider: string | undefined):
   refuse(path, `needs provider: one of ${WITH_AFFINITY.join(', ')}`)
 }
 
-function all(declared: readonly string[], path: string): readonly string[] {
-  if (declared.length === 0) {
-    refuse(`${path}.workers`, 'needs a worker: none is declared in `workers`')
-  }
-  return declared
+function all(
+  declared: readonly string[],
+  path: string,
+  provider: string | undefined,
+): readonly string[] {
+  if (declared.length > 0) return declared
+  if (provider === undefined) refuse(`${path}.workers`, 'needs a worker: none is in `workers`')
+  const known = ADDRESSED.join(' and ')
+  refuse(`${path}.workers`, `needs a worker: only of ${known} the address is known`)
 }
 
 function named(value: unknown, path: string, declared: readonly string[]): readonly string[] {
   const known = new Set<unknown>(declared)
   const ids = list(value, path).map((item, at) => {
     if (known.has(item)) return item as string
-    return refuse(`${path}[${at}]`, `must be one of ${declared.join(', ')}`, shown(item))
+    return refuseOther(`${path}[${at}]`, declared, item)
   })
   if (ids.length === 0) refuse(path, 'needs at least one worker id')
   return [...new Set(ids)]

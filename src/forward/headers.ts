@@ -12,7 +12,7 @@
  * Cost: linear in the headers of one message. Trusts that names in a HeaderMap are lower case.
  */
 import { isString, refuseArgument } from '../argument.js'
-import { type Auth, HOP_BY_HOP, OF_ONE_CONNECTION } from '../config/index.js'
+import { type Auth, CREDENTIALS, HOP_BY_HOP, mayBeForwarded } from '../config/index.js'
 import type { HeaderMap } from '../identity/index.js'
 
 const PASSED = new Set([
@@ -27,8 +27,6 @@ const PASSED = new Set([
 ])
 const PASSED_PREFIXES = ['x-stainless-', 'x-claude-code-', 'x-codex-', 'x-dynamo-']
 
-/** Prove who pays. */
-const CREDENTIALS = new Set(['authorization', 'x-api-key', 'api-key', 'x-goog-api-key'])
 /** Mean something only together with the client's own credential. */
 const ACCOUNT = new Set(['openai-organization', 'openai-project', 'chatgpt-account-id'])
 
@@ -36,16 +34,6 @@ const RESPONSE_DROPPED = new Set([
   ...['content-length', 'content-encoding', 'set-cookie', 'alt-svc'],
   ...['strict-transport-security', 'public-key-pins'],
 ])
-
-/** Names that nothing can put on the list: they are credentials or belong to one connection. */
-export function mayBeForwarded(name: string): boolean {
-  return !(
-    HOP_BY_HOP.has(name) ||
-    OF_ONE_CONNECTION.has(name) ||
-    CREDENTIALS.has(name) ||
-    name === 'cookie'
-  )
-}
 
 export interface HeaderPlan {
   readonly client: HeaderMap
@@ -96,6 +84,6 @@ function pairsOf(headers: unknown): [string, string][] {
 }
 
 function isPassed(name: string, extra: readonly string[]): boolean {
-  if (PASSED.has(name) || PASSED_PREFIXES.some((prefix) => name.startsWith(prefix))) return true
-  return extra.includes(name) && mayBeForwarded(name)
+  const isListed = PASSED.has(name) || PASSED_PREFIXES.some((prefix) => name.startsWith(prefix))
+  return isListed || (extra.includes(name) && mayBeForwarded(name))
 }

@@ -35,22 +35,39 @@ async function readText(file: string): Promise<string> {
 }
 
 function fromJson(file: string, text: string): unknown {
+  // What JSON.parse says of a place differs by version, and it takes a key twice.
+  const { mistakes } = parsed(text, 'json')
+  let value: unknown
   try {
-    return JSON.parse(text)
+    value = JSON.parse(text)
   } catch (error) {
-    const position = /position \d+( \(line \d+ column \d+\))?/.exec((error as Error).message)?.[0]
-    throw invalid(file, 'JSON', position)
+    const offset = /position (\d+)/.exec((error as Error).message)?.[1]
+    throw invalid(file, 'JSON', offset ? positionOf(text, Number(offset)) : mistakes[0]?.at)
   }
+  const twice = mistakes.find(({ code }) => code === 'DUPLICATE_KEY')
+  if (twice !== undefined) throw invalid(file, 'JSON', `${twice.at} (${twice.code})`)
+  return value
+}
+
+function positionOf(text: string, offset: number): string {
+  const before = text.slice(0, offset).split('\n')
+  return `line ${before.length} column ${(before.at(-1)?.length ?? 0) + 1}`
+}
+
+function parsed(text: string, schema: 'json' | 'core') {
+  const lines = new LineCounter()
+  const document = parseDocument(text, { lineCounter: lines, prettyErrors: false, schema })
+  const mistakes = document.errors.map(({ code, pos }) => {
+    const { line, col } = lines.linePos(pos[0])
+    return { code, at: `line ${line} column ${col}` }
+  })
+  return { document, mistakes }
 }
 
 function fromYaml(file: string, text: string): unknown {
-  const lines = new LineCounter()
-  const document = parseDocument(text, { lineCounter: lines, prettyErrors: false })
-  const [mistake] = document.errors
-  if (mistake !== undefined) {
-    const { line, col } = lines.linePos(mistake.pos[0])
-    throw invalid(file, 'YAML', `line ${line} column ${col} (${mistake.code})`)
-  }
+  const { document, mistakes } = parsed(text, 'core')
+  const [mistake] = mistakes
+  if (mistake !== undefined) throw invalid(file, 'YAML', `${mistake.at} (${mistake.code})`)
   try {
     return document.toJS({ maxAliasCount: 100 })
   } catch {

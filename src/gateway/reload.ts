@@ -29,7 +29,8 @@ class Reloader {
     }
     const [before, settings] = [settle(this.#config), settle(next)]
     const options = schedulerOptions(next.scheduler, settings.limits)
-    refuseFixed(before, settings)
+    const { host = before.host, port = before.port } = next
+    refuseFixed(before, { ...settings, host, port })
     const changes = withPrefix(() => this.#scheduler.reconfigure(options))
     if (changes.targetsChanged.length > 0) this.#changed()
     return told(changes)
@@ -38,21 +39,23 @@ class Reloader {
 
 type Settled = ReturnType<typeof settle>
 
-/** The command line may say where to listen, over what the file says. */
-function refuseFixed(
-  { host: _, port: __, ...before }: Settled,
-  { host: ___, port: ____, ...next }: Settled,
-): void {
-  const sections = Object.keys(before) as (keyof typeof before)[]
-  for (const section of sections) {
-    const [was, is]: Record<string, unknown>[] = [{ ...before[section] }, { ...next[section] }]
-    const changed = Object.keys({ ...was, ...is }).find((key) => {
-      return !isDeepStrictEqual(was?.[key], is?.[key])
-    })
+function refuseFixed(before: Settled, next: Settled): void {
+  for (const section of Object.keys(before) as (keyof Settled)[]) {
+    const changed = changedIn(before[section], next[section])
     if (changed === undefined) continue
-    const message = `${section}.${changed} has changed, which needs a new process`
+    const message = `${[section, ...changed].join('.')} has changed, which needs a new process`
     throw new WarmpathError('WARMPATH_CONFIG', message)
   }
+}
+
+/** The way to what is different; undefined when nothing is. */
+function changedIn(was: unknown, is: unknown): string[] | undefined {
+  if (isDeepStrictEqual(was, is)) return undefined
+  if (typeof was !== 'object' || typeof is !== 'object') return []
+  const [before, next]: Record<string, unknown>[] = [{ ...was }, { ...is }]
+  return Object.keys({ ...before, ...next })
+    .filter((key) => !isDeepStrictEqual(before?.[key], next?.[key]))
+    .slice(0, 1)
 }
 
 function told(changes: Reconfigured): string {
