@@ -248,7 +248,7 @@ export function refuseFixed(before: ResolvedConfig, next: ResolvedConfig): void 
     ]),
     ['continuity', before.continuity, next.continuity],
     ['forward', before.forwardHeaders, next.forwardHeaders],
-    ['identity', before.tenant, next.tenant],
+    ['identity', before.identity, next.identity],
     ['clock', before.clock, next.clock],
     // Sinks and keys may come from a command line, of which a file knows nothing.
     ['trace', next.trace && traced, next.trace && trace],

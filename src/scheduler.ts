@@ -64,7 +64,9 @@ import {
   routeOf,
   type TurnRequest,
   tenantOf,
+  tenantRule,
 } from './turn/request.js'
+import { refuseStrangers } from './turn/strangers.js'
 import { type Route, Turn } from './turn.js'
 
 /** A worker that joins a running scheduler. */
@@ -124,7 +126,7 @@ export class Scheduler {
     this.#sharedName = sharedName
     this.#asksForImages = asksForImages(config)
     const { bodyBytes } = config.settings.limits
-    this.#rules = { bodyBytes, ...(config.tenant && { tenant: config.tenant }) }
+    this.#rules = { bodyBytes, tenant: tenantRule(config.identity.tenant) }
     const { clock, logger } = config
     this.#clock =
       clock === undefined
@@ -179,10 +181,11 @@ export class Scheduler {
 
   /**
    * Goes over to other options while turns run: workers and targets come and go, aliases change, and so
-   * do the credential, price, grade, dialect and context size of a target and the headers of a worker.
-   * Sessions and what is known of caches stay. A worker that goes, or whose address, capacity or events
-   * have changed, finishes its turns first. A target that goes keeps the turns that it has; sessions that
-   * are bound to it are bound anew by their next turn.
+   * do the credential, price, grade, dialect and context size of a target and the headers and capacity
+   * of a worker. Sessions and what is known of caches stay. A worker that goes finishes its turns first.
+   * One that has another address, other events or other targets is replaced at once by one that has
+   * nothing cached; turns of the old one end where they are. A target that goes keeps the turns that it
+   * has; sessions that are bound to it are bound anew by their next turn.
    *
    * Everything else has to be as it was: the model, provider and cache of a target, which targets share
    * their workers, and all other options but the logger and the sinks of a trace. Throws CONFIG with the
@@ -409,7 +412,7 @@ export class Scheduler {
     throw new WarmpathError('WARMPATH_NO_WORKER', 'no worker is up that could take this request')
   }
 
-  /** Which worker keeps a stored response of the Responses API. */
+  /** Which worker keeps a stored response of the Responses API; undefined too when that has gone. */
   responseOwner(responseId: string, tenant = ''): Destination | undefined {
     checkString(responseId, 'responseId')
     checkString(tenant, 'tenant')
@@ -417,8 +420,8 @@ export class Scheduler {
     const state = `response:${responseId}`
     const owner = this.#link.read((handle) => native.stateOwner(handle, tenant, state))
     if (owner === null) return undefined
-    const [target = 0, worker = 0] = owner
-    return this.#destination(topology.worker(worker), topology.target(target))
+    const [target, worker] = [topology.target(owner[0] ?? 0), topology.worker(owner[1] ?? 0)]
+    return topology.isThere(target, worker) ? this.#destination(worker, target) : undefined
   }
 
   /**
@@ -528,12 +531,21 @@ export class Scheduler {
     // A trace tells the lengths of all segments.
     const recall = isText && received === undefined ? this.#recall : undefined
     const read = readRequest(request, this.#rules, sink, recall)
+    this.#refuseStrangers(read)
     const placement = this.#link.submit(this.#frame(request, read))
     if (placement !== undefined) return { read, placement }
     const whole = readWhole(read, sink)
     const again = this.#link.submit(this.#frame(request, whole))
     if (again !== undefined) return { read: whole, placement: again }
     throw new WarmpathError('WARMPATH_PANIC', 'a whole prompt was taken for a recalled one')
+  }
+
+  #refuseStrangers({ facts, tenant, model, dialect }: ReadRequest): void {
+    if (facts === undefined || facts.state.length === 0) return
+    if (this.#config.identity.unknownState === 'pass') return
+    const names = this.#catalog.targetsFor(model, dialect.name)
+    const targets = names.map((name) => this.#link.topology.targetByName(name))
+    refuseStrangers(facts.state, targets, ownerBook(this.#link, tenant))
   }
 
   /** What a request runs may submit another one, which then gets a sink of its own. */

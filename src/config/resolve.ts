@@ -7,7 +7,6 @@
  * contacted. Cost: once a scheduler, linear in workers x targets. Trusts nothing; throws CONFIG
  * with the path of the field and what is allowed there.
  */
-import type { HeaderMap } from '../identity/index.js'
 import { type CacheRules, groupCache } from './cache.js'
 import {
   callback,
@@ -16,6 +15,7 @@ import {
   fields,
   list,
   name,
+  oneOf,
   refuse,
   refuseOther,
   shown,
@@ -27,7 +27,7 @@ import { type CacheScope, scopeOf } from './scope.js'
 import { type Settings, settings } from './settings.js'
 import { type TargetDraft, targetDrafts } from './target.js'
 import { type TraceSettings, traceSettings } from './trace.js'
-import type { Logger, SchedulerOptions } from './types.js'
+import type { IdentityOptions, Logger, SchedulerOptions } from './types.js'
 import { headerName, type WorkerEntry, workerEntry } from './worker.js'
 
 export type TargetEntry = Omit<TargetDraft, 'workers' | 'cache'> & {
@@ -46,7 +46,11 @@ export interface ResolvedConfig {
   readonly settings: Settings
   readonly continuity: ContinuitySettings
   readonly forwardHeaders: readonly string[]
-  readonly tenant?: (headers: HeaderMap) => string | undefined
+  readonly identity: {
+    /** A header's name is in lower case. */
+    readonly tenant?: NonNullable<IdentityOptions['tenant']>
+    readonly unknownState: NonNullable<IdentityOptions['unknownState']>
+  }
   readonly clock?: () => number
   readonly logger?: Logger
   readonly trace: TraceSettings | undefined
@@ -66,6 +70,7 @@ const OPTION_FIELDS = [
   ],
   ...['limits', 'trace', 'seed', 'clock', 'logger'],
 ]
+const UNKNOWN_STATE = ['refuse', 'pass'] as const
 const LOG_LEVELS = ['debug', 'info', 'warn', 'error']
 
 export function resolve(
@@ -103,6 +108,7 @@ export function resolve(
     continuity: continuity(given.continuity, named, drafts),
     forwardHeaders: forwardHeaders(given.forward),
     trace: traceSettings(given.trace, environment),
+    identity: identity(given.identity),
     ...hooks(given),
   }
 }
@@ -190,19 +196,25 @@ function forwardHeaders(value: unknown): readonly string[] {
   })
 }
 
-function hooks(given: Fields): Pick<ResolvedConfig, 'tenant' | 'clock' | 'logger'> {
-  const identity =
-    given.identity === undefined ? {} : fields(given.identity, 'identity', ['tenant'])
-  if (identity.tenant !== undefined) callback(identity.tenant, 'identity.tenant')
+function identity(value: unknown): ResolvedConfig['identity'] {
+  const given = value === undefined ? {} : fields(value, 'identity', ['tenant', 'unknownState'])
+  const unknownState = oneOf(given.unknownState ?? 'refuse', 'identity.unknownState', UNKNOWN_STATE)
+  const { tenant } = given
+  if (tenant === undefined) return { unknownState }
+  if (typeof tenant === 'string') {
+    return { unknownState, tenant: headerName(tenant, 'identity.tenant') }
+  }
+  callback(tenant, 'identity.tenant')
+  return { unknownState, tenant: tenant as NonNullable<IdentityOptions['tenant']> }
+}
+
+function hooks(given: Fields): Pick<ResolvedConfig, 'clock' | 'logger'> {
   if (given.clock !== undefined) callback(given.clock, 'clock')
   if (given.logger !== undefined) {
     const logger = dictionary(given.logger, 'logger')
     for (const level of LOG_LEVELS) callback(logger[level], `logger.${level}`)
   }
   return {
-    ...(identity.tenant !== undefined && {
-      tenant: identity.tenant as NonNullable<ResolvedConfig['tenant']>,
-    }),
     ...(given.clock !== undefined && { clock: given.clock as () => number }),
     ...(given.logger !== undefined && { logger: quiet(given.logger as Logger) }),
   }

@@ -230,7 +230,10 @@ export interface OwnerDownOptions {
   toolLoop?: OwnerDown
   /** Of what a provider keeps or has sealed. */
   providerState?: OwnerDown
-  /** For how long `wait` does. Default 30, at most 600. */
+  /**
+   * For how long `wait` does. An owner that asks for longer (`Retry-After`) is not waited for. Default
+   * 30, at most 600.
+   */
   waitSeconds?: number
 }
 
@@ -262,8 +265,18 @@ export interface LimitOptions {
 }
 
 export interface IdentityOptions {
-  /** Names the tenant of a request. Default: a short hash of its credential. */
-  tenant?: (headers: HeaderMap) => string | undefined
+  /**
+   * Names the tenant of a request: a function, or the header that an authenticating proxy sets. Default:
+   * a short hash of its credential.
+   */
+  tenant?: string | ((headers: HeaderMap) => string | undefined)
+  /**
+   * What becomes of a turn that leans on a stored response, conversation, item or container which its
+   * tenant has not been given here, where a target has a credential of its own: whose it is the provider
+   * cannot tell. `refuse` (default): UNKNOWN_ID. `pass`: it is sent, as where all clients are one
+   * account. A scheduler that begins anew knows none, but for those of a snapshot.
+   */
+  unknownState?: 'refuse' | 'pass'
 }
 
 export interface ForwardOptions {

@@ -73,6 +73,13 @@ export class Topology {
     return this.#workerIds.has(id)
   }
 
+  /** Whether the two have not been removed. */
+  isThere(target: KnownTarget, worker: KnownWorker): boolean {
+    return (
+      this.#targetNames.get(target.name) === target && this.#workerIds.get(worker.id) === worker
+    )
+  }
+
   worker(index: number): KnownWorker {
     return this.#workers[index] ?? missing('worker', index)
   }

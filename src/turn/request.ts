@@ -99,7 +99,8 @@ export type Recall = (
 
 export interface RequestRules {
   readonly bodyBytes: number
-  readonly tenant?: (headers: HeaderMap) => string | undefined
+  /** Absent: by the credential. */
+  readonly tenant: TenantRule | undefined
 }
 
 const MAX_ID_BYTES = 256
@@ -190,6 +191,13 @@ function checkItem(item: unknown): void {
 }
 
 /** Credentials are secrets: only a short digest of one leaves this function. */
+type TenantRule = (headers: HeaderMap) => string | undefined
+
+/** Of a function, or of the header that names the tenant. */
+export function tenantRule(given: string | TenantRule | undefined): TenantRule | undefined {
+  return typeof given === 'string' ? (headers) => headers.get(given) : given
+}
+
 export function tenantOf(headers: HeaderMap, rules: RequestRules): string {
   if (rules.tenant !== undefined) return id(rules.tenant(headers) ?? '', 'identity.tenant')
   for (const name of CREDENTIAL_HEADERS) {

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use warmpath_core::admission::ThunderAgentConfig;
+use warmpath_core::continuity::Owner;
 use warmpath_core::receipt::Reported;
 use warmpath_core::scheduler::{
     AdmissionConfig, Completion, Config, GroupOptions, Health, Ids, Limits, Placement, Prompt,
@@ -268,7 +269,12 @@ impl World {
             let tokens = place.map(|place| self.scheduler.prefix().tokens(place));
             (tokens, self.scheduler.working_set(WorkerId(w)))
         });
-        let owners = (0..3_u8).map(|id| self.scheduler.state_owner("t", &[id]));
+        let is_there = |owner: &Owner| {
+            let worker = self.scheduler.topology().worker(owner.worker);
+            worker.is_ok_and(|worker| worker.health != Health::Removed)
+        };
+        let owner = |id| self.scheduler.state_owner("t", &[id]).filter(is_there);
+        let owners = (0..3_u8).map(owner);
         (
             (status.sessions, status.counters),
             workers.collect::<Vec<_>>(),

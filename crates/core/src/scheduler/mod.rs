@@ -245,13 +245,11 @@ impl Scheduler {
         &self.hints
     }
 
-    /// Who keeps this piece of provider state, unless that worker or target has been removed.
+    /// Who was given this piece of provider state to keep; the worker or the target may have been
+    /// removed meanwhile.
     #[must_use]
     pub fn state_owner(&self, tenant: &str, state: &[u8]) -> Option<Owner> {
-        let owner = self.owners.find(tenant, IdKind::State, state)?;
-        let worker = self.topology.worker(owner.worker).ok()?;
-        let target = self.topology.target(owner.target).ok()?;
-        (worker.health != Health::Removed && !target.is_removed).then_some(owner)
+        self.owners.find(tenant, IdKind::State, state)
     }
 
     /// Who issued a tool call.

@@ -1,0 +1,95 @@
+/** What a provider stores for one tenant is not another's, although both are one account there. */
+import test, { type ExecutionContext } from 'ava'
+import { Scheduler, type SchedulerOptions } from '../src/index.js'
+
+const worker = (id: string) => ({ id, url: `http://${id}.invalid` })
+
+function open(t: ExecutionContext, options: Partial<SchedulerOptions> = {}): Scheduler {
+  const scheduler = new Scheduler({ workers: [worker('a')], ...options })
+  t.teardown(() => scheduler.close())
+  return scheduler
+}
+
+const asked = (key: string, body: object, path = '/v1/responses') => ({
+  path,
+  headers: { authorization: `Bearer ${key}` },
+  body: { model: 'm', input: 'Hi.', ...body },
+})
+
+const STORED: [state: string, body: object, path?: string][] = [
+  ['response:r1', { previous_response_id: 'r1' }],
+  ['conversation:c1', { conversation: 'c1' }],
+  ['conversation:c1', { conversation: { id: 'c1' } }],
+  ['item:i1', { input: [{ type: 'item_reference', id: 'i1' }] }],
+  [
+    'container:k1',
+    { container: 'k1', max_tokens: 5, messages: [{ role: 'user', content: 'Hi.' }] },
+    '/v1/messages',
+  ],
+]
+
+for (const [state, body, path] of STORED) {
+  test(`only who was given it may lean on it: ${JSON.stringify(body)}`, async (t) => {
+    const scheduler = open(t)
+    const first = await scheduler.submit(asked('one', {}, path && '/v1/responses'))
+    first.complete({}, { state: [state] })
+    const own = await scheduler.submit(asked('one', body, path))
+    t.is(own.worker, 'a')
+    own.complete()
+    const error = await t.throwsAsync(scheduler.submit(asked('two', body, path)), {
+      code: 'WARMPATH_UNKNOWN_ID',
+      message: new RegExp(state),
+    })
+    t.is((error as { status?: number }).status, 404)
+    t.is(scheduler.status().reservations, 0)
+  })
+}
+
+test('where all clients are one account it passes, and where each has its own', async (t) => {
+  const body = { previous_response_id: 'unheard-of' }
+  const one = open(t, { identity: { unknownState: 'pass' } })
+  const passed = await one.submit(asked('two', body))
+  passed.complete()
+  const own = open(t, {
+    targets: { m: { provider: 'openai', credential: 'pass-through' } },
+    workers: [],
+  })
+  const turn = await own.submit(asked('two', body))
+  t.is(turn.target, 'm')
+  turn.complete()
+})
+
+test('sealed reasoning and files stand in the request: they are nobody else’s', async (t) => {
+  const scheduler = open(t)
+  const body = {
+    input: [
+      { role: 'user', content: [{ type: 'input_file', file_id: 'f1' }] },
+      { type: 'reasoning', id: 'rs_1', encrypted_content: 'sealed', summary: [] },
+      { type: 'function_call', call_id: 'c', name: 'f', arguments: '{}' },
+      { type: 'function_call_output', call_id: 'c', output: 'x' },
+    ],
+  }
+  const turn = await scheduler.submit(asked('two', body))
+  turn.complete()
+  t.pass()
+})
+
+test('a header may name the tenant', async (t) => {
+  const scheduler = open(t, { identity: { tenant: 'X-Team' } })
+  t.is(scheduler.tenantOf({ 'x-team': 'red', authorization: 'Bearer k' }), 'red')
+  t.is(scheduler.tenantOf({ authorization: 'Bearer k' }), '')
+  for (const [identity, message] of [
+    [{ tenant: 'no header' }, /^identity\.tenant: must be a header name/],
+    [{ tenant: 5 }, /^identity\.tenant: must be a function/],
+    [{ unknownState: 'ask' }, /^identity\.unknownState: must be one of refuse, pass/],
+  ] as const) {
+    t.throws(() => open(t, { identity } as never), { code: 'WARMPATH_CONFIG', message })
+  }
+})
+
+test('a header that names the tenant does not stand in the way of a reload', (t) => {
+  const options = { workers: [worker('a')], identity: { tenant: 'x-team' } }
+  const scheduler = open(t, options)
+  t.deepEqual(scheduler.reconfigure({ ...options }).workersAdded, [])
+  t.throws(() => scheduler.reconfigure({ workers: [worker('a')] }), { message: /^identity has/ })
+})

@@ -1,0 +1,32 @@
+/**
+ * Question: does a turn lean on what somebody else may have stored?
+ *
+ * A provider keeps responses, conversations, items and containers for whoever owns the credential. Where
+ * that is the gateway's own, all tenants are one account there, and only the gateway knows who was given
+ * what: a tenant may use the ids that its own turns were answered with. Sealed reasoning stands in the
+ * request itself and is nobody else's to read; files are put there by other ways than turns.
+ *
+ * One look-up an id, for turns that lean on stored state only.
+ */
+import { WarmpathError } from '../errors.js'
+import type { KnownTarget } from '../link/topology.js'
+import type { OwnerBook } from './portability.js'
+
+const STORED = ['response:', 'conversation:', 'item:', 'container:']
+
+/** Throws UNKNOWN_ID. `targets` are those that may get the turn. */
+export function refuseStrangers(
+  state: readonly string[],
+  targets: readonly KnownTarget[],
+  owners: OwnerBook,
+): void {
+  if (targets.every(({ auth }) => auth.kind === 'pass-through')) return
+  const strange = state.find((id) => {
+    return STORED.some((kind) => id.startsWith(kind)) && owners.state(id) === undefined
+  })
+  if (strange === undefined) return
+  throw new WarmpathError(
+    'WARMPATH_UNKNOWN_ID',
+    `nothing that this tenant has been given here is called ${JSON.stringify(strange)}`,
+  )
+}
