@@ -7,6 +7,7 @@ import {
   responseHeaders,
   UsageChunkFilter,
   upstreamUrl,
+  withoutCredentials,
 } from '../src/forward/index.js'
 import { readHeaders } from '../src/identity/index.js'
 
@@ -121,6 +122,7 @@ const events = [
   ': ping\r\n\r\n',
   'data: {"choices":[{"delta":{}}],"usage":{"prompt_tokens":1}}\r\n\r\n',
   'event: x\rdata: not json "usage"\r\r',
+  'data: {"error":{"message":"out of memory"},"choices":[],"usage":{"prompt_tokens":3}}\n\n',
 ]
 const usageChunks = [
   'data: {"id":"x","choices":[],"usage":{"prompt_tokens":3,"completion_tokens":4}}\n\n',
@@ -171,4 +173,16 @@ test('an event without end is not kept back for ever', (t) => {
   const chunk = new Uint8Array(64 * 1024).fill(0x61)
   for (let at = 0; at < 20; at += 1) passed += filter.push(chunk).length
   t.is(passed, 20 * chunk.length)
+})
+
+test('what proves who asks is taken out of a query, the rest stays as it was', (t) => {
+  const cases = [
+    ['/v1/messages', '/v1/messages'],
+    ['/v1/messages?beta=true', '/v1/messages?beta=true'],
+    ['/p?key=K&a=%20b&api-version=1', '/p?a=%20b&api-version=1'],
+    ['/p?api_key=K', '/p'],
+    ['/p?API-KEY=K&access_token=T&x=1&', '/p?x=1&'],
+    ['/p?api%5Fkey=K&%zz=1', '/p?%zz=1'],
+  ] as const
+  for (const [given, sent] of cases) t.is(withoutCredentials(given), sent)
 })

@@ -154,6 +154,19 @@ for (const name of API_NAMES) {
     t.is(gateway.scheduler.status().reservations, 0)
   })
 
+  test(`${name}: what breaks after the last event of a stream has broken nothing`, async (t) => {
+    const worker = await startWorker(t, (_req, res) => {
+      res.writeHead(200, { 'content-type': 'text/event-stream' })
+      for (const event of api.events) res.write(event)
+      setTimeout(() => res.destroy(), 20)
+    })
+    const gateway = await gatewayOver(t, [worker])
+    const answer = await send(gateway.url + api.path, { body: { ...api.request, stream: true } })
+    t.is(answer.body, api.events.join(''))
+    t.false(answer.broken)
+    t.is(gateway.scheduler.status().reservations, 0)
+  })
+
   test(`${name}: no worker is a 503 in its shape, with a time to try again`, async (t) => {
     const gateway = await gatewayOver(t, [REFUSING], { health: { intervalMs: 60_000 } })
     const first = await send(gateway.url + api.path, { body: api.request })

@@ -50,7 +50,8 @@ for (const [what, name, text, message] of [
     'port: 1\n\tscheduler: secret-value',
     /is not valid YAML at line 2 column \d+/,
   ],
-  ['YAML with a bomb', 'a.yaml', bomb(), /is not valid YAML$/],
+  ['YAML with a bomb', 'a.yaml', bomb(), /refers to itself, or to itself too often$/],
+  ['YAML that holds itself', 'a.yaml', 'scheduler: &s\n  workers: *s', /refers to itself/],
   ['JSON', 'a.json', '{\n"scheduler": secret-value}', /is not valid JSON at line 2 column \d+$/],
   [
     'JSON with a comma too many',
@@ -65,7 +66,7 @@ for (const [what, name, text, message] of [
     /line 2 column 1 \(DUPLICATE_KEY\)$/,
   ],
   ['a JSON file that holds YAML', 'a.json', 'port: 1', /is not valid JSON/],
-  ['an empty file', 'a.yaml', '', /the configuration must be an object/],
+  ['an empty file', 'a.yaml', '', /a\.yaml is empty$/],
 ] as const) {
   test(`${what} that is wrong is told by its position and never repeated`, async (t) => {
     const error = await t.throwsAsync(loadConfig(file(t, name, text), {}), {

@@ -5,6 +5,7 @@
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import { Socket } from 'node:net'
+import { gzipSync } from 'node:zlib'
 import test, { type ExecutionContext } from 'ava'
 import { type Gateway, gatewayOver, until } from './gateway-support.js'
 import { send, start } from './support/http-client.js'
@@ -146,4 +147,36 @@ test('what only looks like HTTP is a 400, and ends its connection', async (t) =>
     t.regex(connection.seen, /^HTTP\/1\.1 400 /, odd)
   }
   t.is(worker.received.length, 0)
+})
+
+test('all bodies together are counted by what they are decoded', async (t) => {
+  const released: (() => void)[] = []
+  const worker = await startWorker(t, (_, res) => {
+    released.push(() => json(res, 200, answer))
+  })
+  const limits = { bodyBytes: 5 * MIB, allBodiesBytes: 12 * MIB }
+  const gateway = await gatewayOver(t, [worker], { limits })
+  const text = JSON.stringify({
+    ...request,
+    messages: [{ role: 'user', content: 'x'.repeat(4 * MIB) }],
+  })
+  const headers = { 'content-type': 'application/json', 'content-encoding': 'gzip' }
+  const body = gzipSync(text)
+  t.true(body.length < 10_000)
+  const all = Array.from({ length: 6 }, () => send(gateway.url + path, { headers, body }))
+  await until(t, 'two are with the worker', () => released.length === 2)
+  const refused = await Promise.all(
+    Array.from({ length: 2 }, () => send(gateway.url + path, { headers, body })),
+  )
+  t.deepEqual(
+    refused.map(({ status }) => status),
+    [503, 503],
+  )
+  for (const each of released) each()
+  const seen = (await Promise.all(all)).map(({ status }) => status).sort()
+  t.deepEqual(seen, [200, 200, 503, 503, 503, 503])
+  const after = send(gateway.url + path, { headers, body })
+  await until(t, 'there is room again', () => released.length === 3)
+  released[2]?.()
+  t.is((await after).status, 200)
 })

@@ -10,6 +10,8 @@ import type { Fault } from '../src/testing/index.js'
 import { at, CLIENTS, type Client, type Json, parseSse } from './engine-double-client.js'
 import { type Gateway, openGateway, startDouble, until } from './gateway-support.js'
 import { send } from './support/http-client.js'
+import { json, startWorker } from './support/http-worker.js'
+import { API } from './support/wire-apis.js'
 
 const NAMES = ['small', 'large'] as const
 type Name = (typeof NAMES)[number]
@@ -276,6 +278,33 @@ test('a 429 with a time is obeyed by everybody until then, and a date is read to
   t.is((await new Session(gateway, 'a', client as Client).say()).target, 'large')
   t.is((await new Session(gateway, 'b', client as Client).say()).target, 'large')
   t.is(small.status().requests, 1)
+})
+
+test('a refusal of our credential is no word of the client`s, and tells how long it lasts', async (t) => {
+  const secret = 'Incorrect API key provided: sk-ours'
+  const worker = await startWorker(t, (_, res) => json(res, 401, { error: { message: secret } }))
+  const gateway = await openGateway(t, {
+    scheduler: {
+      workers: [
+        { id: 'a', url: worker.url },
+        { id: 'b', url: worker.url },
+      ],
+      targets: {
+        one: { workers: ['a'], credential: 'sk-ours' },
+        two: { workers: ['b'], credential: 'sk-ours' },
+      },
+      aliases: { auto: ['one', 'two'] },
+    },
+  })
+  const { path, request } = API['openai-chat']
+  const ask = (model: string) => send(gateway.url + path, { body: { ...request, model } })
+  const first = await ask('auto')
+  t.is(first.status, 502)
+  t.false(first.body.includes('sk-ours'))
+  t.regex(first.body, /target \\"two\\" refuses the gateway's credential \(401\)/)
+  const limited = await ask('one')
+  t.is(limited.status, 503)
+  t.true(Number(limited.headers['retry-after']) > 50)
 })
 
 test('a refusal of the credential that the client has sent is the client`s', async (t) => {

@@ -1,6 +1,9 @@
 /** What a provider stores for one tenant is not another's, although both are one account there. */
 import test, { type ExecutionContext } from 'ava'
 import { Scheduler, type SchedulerOptions } from '../src/index.js'
+import { openGateway } from './gateway-support.js'
+import { send } from './support/http-client.js'
+import { json, startWorker } from './support/http-worker.js'
 
 const worker = (id: string) => ({ id, url: `http://${id}.invalid` })
 
@@ -21,6 +24,22 @@ const STORED: [state: string, body: object, path?: string][] = [
   ['conversation:c1', { conversation: 'c1' }],
   ['conversation:c1', { conversation: { id: 'c1' } }],
   ['item:i1', { input: [{ type: 'item_reference', id: 'i1' }] }],
+  ['item:i1', { input: [{ id: 'i1' }] }],
+  ['item:i1', { input: [{ type: null, id: 'i1' }] }],
+  ['item:i1', { input: [{ type: 'reasoning', id: 'i1', summary: [] }] }],
+  ['item:i1', { input: [{ type: 'image_generation_call', id: 'i1', result: null }] }],
+  ['item:i1', { input: [{ type: 'message', role: 'assistant', id: 'i1' }] }],
+  ['container:k1', { tools: [{ type: 'code_interpreter', container: 'k1' }] }],
+  [
+    'container:k1',
+    { input: [{ type: 'code_interpreter_call', id: 'c', code: 'x', container_id: 'k1' }] },
+  ],
+  [
+    'container:k1',
+    {
+      tools: [{ type: 'shell', environment: { type: 'container_reference', container_id: 'k1' } }],
+    },
+  ],
   [
     'container:k1',
     { container: 'k1', max_tokens: 5, messages: [{ role: 'user', content: 'Hi.' }] },
@@ -42,6 +61,28 @@ for (const [state, body, path] of STORED) {
     })
     t.is((error as { status?: number }).status, 404)
     t.is(scheduler.status().reservations, 0)
+  })
+}
+
+for (const [path, body] of [
+  ['/v1/responses/input_tokens', { previous_response_id: 'r1', input: 'Hi.' }],
+  ['/v1/messages/count_tokens', { container: 'k1', messages: [] }],
+] as const) {
+  test(`nor may its tokens be counted for somebody else: ${path}`, async (t) => {
+    const worker = await startWorker(t, (_, res) => json(res, 200, { input_tokens: 5 }))
+    const gateway = await openGateway(t, {
+      scheduler: {
+        workers: [{ id: 'a', url: worker.url }],
+        targets: { m: { workers: ['a'], credential: 'own' } },
+      },
+    })
+    const turn = await gateway.scheduler.submit(asked('one', { model: 'm' }))
+    turn.complete({}, { state: ['response:r1', 'container:k1'] })
+    const count = async (key: string) => {
+      const headers = { authorization: `Bearer ${key}` }
+      return (await send(gateway.url + path, { headers, body: { model: 'm', ...body } })).status
+    }
+    t.deepEqual([await count('one'), await count('two')], [200, 404])
   })
 }
 
@@ -77,9 +118,12 @@ test('sealed reasoning and files stand in the request: they are nobody else’s'
 test('a header may name the tenant', async (t) => {
   const scheduler = open(t, { identity: { tenant: 'X-Team' } })
   t.is(scheduler.tenantOf({ 'x-team': 'red', authorization: 'Bearer k' }), 'red')
-  t.is(scheduler.tenantOf({ authorization: 'Bearer k' }), '')
+  // Where it is missing, nobody is taken for somebody else.
+  const alone = ['k', 'l'].map((key) => scheduler.tenantOf({ authorization: `Bearer ${key}` }))
+  t.is(new Set(['', 'red', ...alone]).size, 4)
   for (const [identity, message] of [
     [{ tenant: 'no header' }, /^identity\.tenant: must be a header name/],
+    [{ tenant: 'X-Api-Key' }, /^identity\.tenant: must be a header that is no credential/],
     [{ tenant: 5 }, /^identity\.tenant: must be a function/],
     [{ unknownState: 'ask' }, /^identity\.unknownState: must be one of refuse, pass/],
   ] as const) {

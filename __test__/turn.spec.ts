@@ -2,7 +2,7 @@ import { getEventListeners } from 'node:events'
 import test from 'ava'
 import fc from 'fast-check'
 
-import { type Turn, WarmpathError } from '../src/index.js'
+import { Scheduler, type Turn, WarmpathError } from '../src/index.js'
 import { collected } from './support/gc.js'
 import {
   CHAT,
@@ -72,6 +72,23 @@ test.serial('the body alone keeps an answer alive', async (t) => {
   t.is(f.left(), 0)
 })
 
+test('a key of ours is not sent beside one of the client`s in the query', async (t) => {
+  const url = async (target: object, headers = {}) => {
+    const scheduler = new Scheduler({
+      workers: [{ id: 'a', url: 'http://a', headers }],
+      targets: { m: { workers: ['a'], ...target } },
+    })
+    t.teardown(() => scheduler.close())
+    const path = '/v1/chat/completions?key=client&beta=true'
+    const turn = await scheduler.submit({ path, body: { model: 'm', messages: [] } })
+    turn.complete()
+    return turn.url
+  }
+  t.is(await url({ credential: 'own' }), 'http://a/v1/chat/completions?beta=true')
+  t.is(await url({}, { 'x-api-key': 'own' }), 'http://a/v1/chat/completions?beta=true')
+  t.is(await url({}), 'http://a/v1/chat/completions?key=client&beta=true')
+})
+
 test('a turn says where to send what', async (t) => {
   using f = fleet({
     targets: { qwen: { model: 'Qwen/Qwen3-32B', credential: 'key' } },
@@ -85,6 +102,7 @@ test('a turn says where to send what', async (t) => {
   t.is(turn.url, 'http://a/v1/chat/completions?trace=1')
   t.deepEqual(turn.init, {
     method: 'POST',
+    redirect: 'manual',
     headers: {
       'x-session-id': 's',
       'user-agent': 'agent/1',

@@ -20,6 +20,7 @@ export {
   type Destination,
   type Dialect,
   type DialectName,
+  decodeBody,
   diagnostics,
   dialectOf,
   type EndMessage,
@@ -98,4 +99,5 @@ export {
   type Weighed,
   type WorkerOptions,
   type WorkerStatus,
+  withoutCredentials,
 } from './index.js'

@@ -45,7 +45,7 @@ export {
 } from './dialects/index.js'
 export { ERROR_CODES, type ErrorCode, type ErrorOptions, WarmpathError } from './errors.js'
 export type { Reconfigured } from './fleet.js'
-export { responseHeaders, upstreamUrl } from './forward/index.js'
+export { responseHeaders, upstreamUrl, withoutCredentials } from './forward/index.js'
 export { type HeaderMap, type HeadersLike, readHeaders } from './identity/index.js'
 export type {
   Candidate,
@@ -91,6 +91,7 @@ export {
   type TraceStatus,
 } from './trace/index.js'
 export { parseBody } from './turn/bounds.js'
+export { decodeBody } from './turn/encoding.js'
 export type { Break, BreakCode } from './turn/portability.js'
 export type { Hold, TurnRequest } from './turn/request.js'
 export type { AnswerWatch } from './turn/watch.js'

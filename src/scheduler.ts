@@ -28,7 +28,7 @@ import {
 import { type DialectName, TextSink } from './dialects/index.js'
 import { fromNative, WarmpathError } from './errors.js'
 import { Fleet, type Reconfigured, refuseFixed } from './fleet.js'
-import { requestHeaders } from './forward/index.js'
+import { hasOwnCredential, requestHeaders } from './forward/index.js'
 import { type HeadersLike, readHeaders } from './identity/index.js'
 import { NO_TEXT, PromptKind, type TurnFrame } from './link/frame.js'
 import {
@@ -83,7 +83,7 @@ export interface Destination {
   readonly model?: string
   /** Base address of the worker. */
   readonly url: string
-  /** Whether its headers have the target's credential in place of the client's. */
+  /** Whether its headers have the target's or the worker's credential in place of the client's. */
   readonly hasOwnCredential: boolean
   /** Headers of a request to it on behalf of a client. */
   headers(client?: HeadersLike): Record<string, string>
@@ -220,6 +220,15 @@ export class Scheduler {
       this.#config.logger?.debug({ code }, 'turn refused')
       throw error
     }
+  }
+
+  /**
+   * Whether a request that is no turn, such as a count of tokens, leans on what a provider stores for
+   * somebody else: see `identity.unknownState`. Throws UNKNOWN_ID then. O(body).
+   */
+  checkState(request: TurnRequest): void {
+    checkRequest(request)
+    this.#withSink((sink) => this.#refuseStrangers(readRequest(request, this.#rules, sink)))
   }
 
   /** Workers that could take the turn now, cheapest first. Takes no reservation. */
@@ -649,12 +658,13 @@ export class Scheduler {
   #destination(worker: KnownWorker, target: KnownTarget, asked?: string): Destination {
     const extra = this.#config.forwardHeaders
     const model = target.model ?? asked
+    const isOwn = hasOwnCredential({ auth: target.auth, worker: worker.headers })
     return {
       worker: worker.id,
       target: target.name,
       ...(model === undefined ? {} : { model }),
       url: worker.url,
-      hasOwnCredential: target.auth.kind === 'header',
+      hasOwnCredential: isOwn,
       headers: (client) =>
         requestHeaders({
           client: readHeaders(client),

@@ -14,7 +14,14 @@ import type { Logger } from './config/index.js'
 import { sealedPieces, type Usage, withoutSealed } from './dialects/index.js'
 import { WarmpathError } from './errors.js'
 import { affinityId } from './forward/affinity.js'
-import { askForUsage, requestHeaders, UsageChunkFilter, upstreamUrl } from './forward/index.js'
+import {
+  askForUsage,
+  hasOwnCredential,
+  requestHeaders,
+  UsageChunkFilter,
+  upstreamUrl,
+  withoutCredentials,
+} from './forward/index.js'
 import type { Receipt, TurnReason } from './link/report.js'
 import { reasonOf, receiptOf } from './link/report.js'
 import type { KnownTarget, KnownWorker } from './link/topology.js'
@@ -32,6 +39,8 @@ import { AnswerWatch } from './turn/watch.js'
 export interface TurnInit {
   method: 'POST'
   headers: Record<string, string>
+  /** A credential goes to its target only, wherever that may send on: an answer of 3xx is the client's. */
+  redirect: 'manual'
   /** Absent when the turn was submitted without a body. */
   body?: string | Uint8Array<ArrayBuffer>
   signal?: AbortSignal
@@ -196,9 +205,9 @@ export class Turn {
     return gone.map(({ path }) => path)
   }
 
-  /** Whether the credential that is sent is the target's own and not the client's. */
+  /** Whether the credential that is sent is the target's or the worker's own and not the client's. */
   get hasOwnCredential(): boolean {
-    return this.#target.auth.kind === 'header'
+    return hasOwnCredential({ auth: this.#target.auth, worker: this.#worker.headers })
   }
 
   /** Whether every turn on its worker is sent with one credential, so that its limits are everybody's. */
@@ -218,7 +227,9 @@ export class Turn {
   }
 
   get url(): string {
-    return upstreamUrl(this.#worker.url, this.#plan.read.path)
+    const { path } = this.#plan.read
+    const sent = this.hasOwnCredential ? withoutCredentials(path) : path
+    return upstreamUrl(this.#worker.url, sent)
   }
 
   get init(): TurnInit {
@@ -383,6 +394,7 @@ export class Turn {
         },
         extra: forwardHeaders,
       }),
+      redirect: 'manual',
       ...(body === undefined ? {} : { body }),
       ...(signal === undefined ? {} : { signal }),
     }

@@ -202,7 +202,9 @@ function identity(value: unknown): ResolvedConfig['identity'] {
   const { tenant } = given
   if (tenant === undefined) return { unknownState }
   if (typeof tenant === 'string') {
-    return { unknownState, tenant: headerName(tenant, 'identity.tenant') }
+    const header = headerName(tenant, 'identity.tenant')
+    if (mayBeForwarded(header)) return { unknownState, tenant: header }
+    refuse('identity.tenant', 'must be a header that is no credential', shown(tenant))
   }
   callback(tenant, 'identity.tenant')
   return { unknownState, tenant: tenant as NonNullable<IdentityOptions['tenant']> }

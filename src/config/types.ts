@@ -266,8 +266,8 @@ export interface LimitOptions {
 
 export interface IdentityOptions {
   /**
-   * Names the tenant of a request: a function, or the header that an authenticating proxy sets. Default:
-   * a short hash of its credential.
+   * Names the tenant of a request: a function, or the header that an authenticating proxy sets. Default,
+   * also where that says nothing: a short hash of its credential.
    */
   tenant?: string | ((headers: HeaderMap) => string | undefined)
   /**

@@ -114,15 +114,36 @@ function stateOf(body: Json, items: readonly unknown[], inLoop: boolean): string
   }
   add('response', body.previous_response_id)
   add('conversation', isObject(body.conversation) ? body.conversation.id : body.conversation)
+  for (const container of containersOf(body)) add('container', container)
   for (const item of items) {
     if (!isObject(item)) continue
-    if (item.type === 'item_reference') add('item', item.id)
+    if (item.id !== undefined && isReference(item)) add('item', item.id)
+    add('container', item.container_id)
     if (textOf(item.type)?.startsWith('compaction')) for (const s of sealsOf(item)) state.add(s)
     for (const part of listOf(item.content)) if (isObject(part)) add('file', part.file_id)
   }
   const seals = inLoop ? loopSeals(items, isMade, resultsOf) : []
   for (const seal of seals) state.add(seal)
   return [...state]
+}
+
+/** Members that hold what an item says: one with none of them stands for one that is stored. */
+const SAID = [
+  ...['content', 'output', 'arguments', 'input', 'action', 'code', 'result', 'encrypted_content'],
+  ...['queries', 'tools', 'operation', 'approve'],
+]
+
+function isReference(item: Json): boolean {
+  return !SAID.some((name) => item[name] !== undefined && item[name] !== null)
+}
+
+/** Machines that the provider keeps, where a tool names one. */
+function containersOf(body: Json): unknown[] {
+  return listOf(body.tools).flatMap((tool) => {
+    if (!isObject(tool)) return []
+    const { container, environment } = tool
+    return [container, isObject(environment) ? environment.container_id : undefined]
+  })
 }
 
 function readResponse(body: unknown): ResponseFacts {
@@ -156,7 +177,11 @@ function takeStored(answer: Answer, body: Json): void {
   if (isObject(body.conversation)) answer.owns('conversation', body.conversation.id)
   if (body.store === false) return
   answer.owns('response', body.id)
-  for (const item of listOf(body.output)) if (isObject(item)) answer.owns('item', item.id)
+  for (const item of listOf(body.output)) {
+    if (!isObject(item)) continue
+    answer.owns('item', item.id)
+    answer.owns('container', item.container_id)
+  }
 }
 
 function takeItem(answer: Answer, item: Json, key: string): void {

@@ -11,12 +11,17 @@ import type { Json, ResponseFacts, StreamReader } from './types.js'
 /** `name` is the `event:` field, empty if there was none. */
 type OnJson = (answer: Answer, name: string, event: Json) => void
 
-function streamReader(onJson: OnJson): StreamReader {
+/** What the last event of a stream is: one that ends the answer, or `[DONE]` behind it. */
+type LastEvent = 'ends' | 'done'
+
+function streamReader(onJson: OnJson, last: LastEvent = 'ends'): StreamReader {
   const answer = new Answer()
   let garbage = 0
+  let isDone = false
   const splitter = new SseSplitter((name, data) => {
     if (data === '[DONE]') {
       answer.ended = true
+      isDone = true
       return
     }
     const event = parse(data)
@@ -32,6 +37,9 @@ function streamReader(onJson: OnJson): StreamReader {
     },
     get ended() {
       return answer.ended
+    },
+    get isOver() {
+      return last === 'done' ? isDone : answer.ended
     },
     get anomalies() {
       return garbage + splitter.skipped

@@ -106,6 +106,8 @@ interface StreamReader {
   /** The two facts that somebody may want after each piece, without the others. */
   readonly firstToken: boolean
   readonly ended: boolean
+  /** Whether its last event has come; a chat stream has ended before. */
+  readonly isOver: boolean
   /** Events that could not be read: no JSON object, or larger than 16 Mi characters. */
   readonly anomalies: number
 }

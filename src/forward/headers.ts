@@ -44,6 +44,11 @@ export interface HeaderPlan {
   readonly extra: readonly string[]
 }
 
+/** Whether a request proves who asks by ours: the target's credential, or one among the worker's headers. */
+export function hasOwnCredential({ auth, worker }: Pick<HeaderPlan, 'auth' | 'worker'>): boolean {
+  return auth.kind === 'header' || Object.keys(worker).some((name) => CREDENTIALS.has(name))
+}
+
 /** Headers of the upstream request. */
 export function requestHeaders(plan: HeaderPlan): Record<string, string> {
   const headers: Record<string, string> = {}

@@ -5,6 +5,6 @@
  * `requestHeaders` what a request to an upstream carries beside `turn.init`, which has used it
  * already. `upstreamUrl` joins a worker's base with a client's path the way turns do.
  */
-export { type HeaderPlan, requestHeaders, responseHeaders } from './headers.js'
-export { upstreamUrl } from './url.js'
+export { type HeaderPlan, hasOwnCredential, requestHeaders, responseHeaders } from './headers.js'
+export { upstreamUrl, withoutCredentials } from './url.js'
 export { askForUsage, UsageChunkFilter } from './usage.js'

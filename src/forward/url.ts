@@ -8,6 +8,8 @@
 import { checkString } from '../argument.js'
 
 const TURN = /(?:^|\/)(chat\/completions|responses(?:\/compact)?|messages)\/*(\?[^#]*)?(?:#.*)?$/
+/** Members of a query that are known to prove who asks. */
+const CREDENTIAL = /^(?:x-)?(?:api[-_]?key|key|access[-_]?token|token|auth(?:orization)?)$/i
 const VERSIONED = /\/v\d+$/
 
 /**
@@ -21,4 +23,24 @@ export function upstreamUrl(base: string, path: string): string {
   const turn = TURN.exec(path)
   if (turn !== null) return `${base}${versioned ? '' : '/v1'}/${turn[1]}${turn[2] ?? ''}`
   return base + (versioned ? path.replace(/^\/v\d+(?=[/?]|$)/, '') : path)
+}
+
+/** The path without what of its query proves who asks: the rest as it was. */
+export function withoutCredentials(path: string): string {
+  const at = path.indexOf('?')
+  if (at === -1) return path
+  const kept = path
+    .slice(at + 1)
+    .split('&')
+    .filter((member) => !CREDENTIAL.test(nameOf(member)))
+  return path.slice(0, at) + (kept.length > 0 ? `?${kept.join('&')}` : '')
+}
+
+function nameOf(member: string): string {
+  const name = member.split('=', 1)[0] ?? ''
+  try {
+    return decodeURIComponent(name)
+  } catch {
+    return name
+  }
 }

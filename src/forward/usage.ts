@@ -109,9 +109,11 @@ function isUsageChunk(event: Uint8Array): boolean {
   try {
     const chunk: unknown = JSON.parse(data)
     if (typeof chunk !== 'object' || chunk === null) return false
-    const { choices, usage } = chunk as { choices?: unknown; usage?: unknown }
+    const { choices, usage, error } = chunk as Record<'choices' | 'usage' | 'error', unknown>
     const counted = typeof usage === 'object' && usage !== null
-    return counted && Array.isArray(choices) && choices.length === 0
+    const isAsked = counted && Array.isArray(choices) && choices.length === 0
+    // Whoever fails tells so in the same breath.
+    return isAsked && (error === undefined || error === null)
   } catch {
     return false
   }

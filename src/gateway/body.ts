@@ -1,17 +1,17 @@
 /**
  * Question: what did the client send, if it is not too much and not too slow?
  *
- * Reads a request body as sent, undecoded, up to a limit. The limit is on what is held in memory: a
+ * Reads a request body up to a limit, as sent or decoded. The limit is on what is held in memory: a
  * declared length above it is refused before a byte is read, and a body without one as soon as it
  * passes the limit. All bodies together have a limit too, from their first byte until their exchange
- * is over, so that memory is bounded however many clients send large ones. A client that sends
+ * is over and by what they are decoded, so that memory is bounded however many clients send large ones. A client that sends
  * nothing for a while is given up. The rest of a refused body is left to whoever answers (exchange.ts
  * drops it).
  *
  * One copy at the end joins the pieces; a body that came in one piece is not copied.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { WarmpathError } from '../index.js'
+import { decodeBody, WarmpathError } from '../index.js'
 
 interface BodyRules {
   /** The largest body, in bytes. */
@@ -37,22 +37,44 @@ class Bodies {
   }
 
   /**
-   * The body of `req`, counted until `res` is closed. Throws WARMPATH_BODY_TOO_LARGE,
+   * The body of `req` as sent, counted until `res` is closed. Throws WARMPATH_BODY_TOO_LARGE,
    * WARMPATH_OVERLOADED, WARMPATH_CLIENT_SLOW; WARMPATH_ABORTED when the client goes.
    */
-  async read(req: IncomingMessage, res: ServerResponse): Promise<Buffer> {
-    const { bodyBytes, allBodiesBytes, idleMs } = this.#rules
-    if (Number(req.headers['content-length'] ?? 0) > bodyBytes) throw tooLarge(bodyBytes)
-    const pieces: Buffer[] = []
+  read(req: IncomingMessage, res: ServerResponse): Promise<Buffer> {
+    return this.#read(req, this.#account(res))
+  }
+
+  /** What it is without its content encodings. Throws as well what `decodeBody` does. */
+  async readDecoded(req: IncomingMessage, res: ServerResponse): Promise<Uint8Array> {
+    const count = this.#account(res)
+    const raw = await this.#read(req, count)
+    const decoded = decodeBody(raw, req.headers['content-encoding'], this.#rules.bodyBytes)
+    count(decoded.length - raw.length)
+    return decoded
+  }
+
+  /** Counts bytes until `res` is closed; throws WARMPATH_OVERLOADED where they would be too many. */
+  #account(res: ServerResponse): (bytes: number) => void {
     let size = 0
     res.once('close', () => {
       this.#held -= size
     })
+    return (bytes) => {
+      if (this.#held + bytes > this.#rules.allBodiesBytes) throw overloaded()
+      size += bytes
+      this.#held += bytes
+    }
+  }
+
+  async #read(req: IncomingMessage, count: (bytes: number) => void): Promise<Buffer> {
+    const { bodyBytes, idleMs } = this.#rules
+    if (Number(req.headers['content-length'] ?? 0) > bodyBytes) throw tooLarge(bodyBytes)
+    const pieces: Buffer[] = []
+    let size = 0
     await everyPiece(req, idleMs, (piece) => {
       if (size + piece.length > bodyBytes) throw tooLarge(bodyBytes)
-      if (this.#held + piece.length > allBodiesBytes) throw overloaded()
+      count(piece.length)
       size += piece.length
-      this.#held += piece.length
       pieces.push(piece)
     })
     const only = pieces.length === 1 ? pieces[0] : undefined

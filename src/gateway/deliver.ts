@@ -16,6 +16,8 @@ import { isEventStream, passedHeaders } from './headers.js'
 
 /** What reads an answer on its way: an AnswerWatch. */
 interface Through {
+  /** Whether the answer has told its end. */
+  readonly isOver: boolean
   push(piece: Uint8Array): Uint8Array
   end(): Uint8Array
   fail(): void
@@ -23,6 +25,7 @@ interface Through {
 
 /** Reads nothing and changes nothing. */
 const UNREAD: Through = {
+  isOver: false,
   push: (piece) => piece,
   end: () => new Uint8Array(0),
   fail: () => {},
@@ -88,8 +91,11 @@ class Pump implements Taker {
 
   failed(failure: UpstreamFailure): void {
     const { signal } = this.#exchange
-    this.#through.fail()
-    this.#settled.reject(signal.aborted ? signal.reason : failure)
+    if (this.#through.isOver && !signal.aborted) this.end()
+    else {
+      this.#through.fail()
+      this.#settled.reject(signal.aborted ? signal.reason : failure)
+    }
   }
 
   #write(bytes: Uint8Array): void {

@@ -5,7 +5,7 @@
  * a parser may quote the file, and with it a credential, so only the position of a mistake is told.
  */
 import { readFile } from 'node:fs/promises'
-import { LineCounter, parseDocument } from 'yaml'
+import { type Document, LineCounter, parseDocument } from 'yaml'
 import { WarmpathError } from '../index.js'
 import { type Environment, type GatewayConfig, readConfig } from './config.js'
 
@@ -15,6 +15,7 @@ const MAX_BYTES = 16 * 1024 * 1024
 /** Throws WARMPATH_CONFIG naming the file, the field or the position. */
 async function loadConfig(file: string, environment: Environment): Promise<GatewayConfig> {
   const text = await readText(file)
+  if (text === '') throw new WarmpathError('WARMPATH_CONFIG', `${file} is empty`)
   return readConfig(
     file.endsWith('.json') ? fromJson(file, text) : fromYaml(file, text),
     environment,
@@ -68,10 +69,28 @@ function fromYaml(file: string, text: string): unknown {
   const { document, mistakes } = parsed(text, 'core')
   const [mistake] = mistakes
   if (mistake !== undefined) throw invalid(file, 'YAML', `${mistake.at} (${mistake.code})`)
+  const value = inJs(document)
+  if (isTree(value)) return value
+  throw new WarmpathError('WARMPATH_CONFIG', `${file} refers to itself, or to itself too often`)
+}
+
+/** Undefined where aliases stand for too much. */
+function inJs(document: Document): unknown {
   try {
-    return document.toJS({ maxAliasCount: 100 })
+    return document.toJS({ maxAliasCount: 100 }) ?? null
   } catch {
-    throw invalid(file, 'YAML', undefined)
+    return undefined
+  }
+}
+
+/** Whether nothing holds itself. */
+function isTree(value: unknown): boolean {
+  if (value === undefined) return false
+  try {
+    JSON.stringify(value)
+    return true
+  } catch {
+    return false
   }
 }
 

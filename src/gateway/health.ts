@@ -24,6 +24,8 @@ interface Watch {
   worker: string
   url: string
   mark: Mark
+  /** When it ends, where it is limited; as `performance.now` tells it. */
+  until?: number
   timer?: NodeJS.Timeout
 }
 
@@ -65,11 +67,19 @@ class HealthWatch {
     const watch: Watch = this.#watchOf(worker) ?? { worker, url, mark: 'up' }
     this.#watches.set(worker, watch)
     this.#mark(watch, 'limited')
+    watch.until = performance.now() + ms
     clearTimeout(watch.timer)
     watch.timer = setTimeout(() => {
       this.#mark(watch, 'up')
       this.#watches.delete(worker)
     }, ms).unref()
+  }
+
+  /** Until the first of those that are limited comes back, in milliseconds; undefined when none is. */
+  get limitedForMs(): number | undefined {
+    const ends = [...this.#watches.values()].filter(({ mark }) => mark === 'limited')
+    const until = Math.min(...ends.map(({ until }) => until ?? Number.POSITIVE_INFINITY))
+    return Number.isFinite(until) ? Math.max(0, until - performance.now()) : undefined
   }
 
   /** Nobody is limited any more. */

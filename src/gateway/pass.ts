@@ -12,7 +12,13 @@
  * says whether a request may be repeated once it has been received.
  */
 import type { IncomingHttpHeaders } from 'node:http'
-import { type Destination, parseBody, upstreamUrl, WarmpathError } from '../index.js'
+import {
+  type Destination,
+  parseBody,
+  upstreamUrl,
+  WarmpathError,
+  withoutCredentials,
+} from '../index.js'
 import type { UpstreamAnswer } from './answer.js'
 import { deliver } from './deliver.js'
 import type { Exchange } from './exchange.js'
@@ -21,13 +27,21 @@ import type { Parts } from './turns.js'
 
 /** What a model answers, beside turns. */
 const OF_A_MODEL =
-  /^\/v1\/(?:messages\/count_tokens|responses\/input_tokens|completions|embeddings|rerank|score|classify|moderations)$/
+  /^\/v1\/(?:messages\/count_tokens|responses\/input_tokens|completions|embeddings|rerank|score|classify|moderations|models(?:\/.+)?)$/
+
+/** Counts of what a turn would send. */
+const COUNTED = /^(\/v1\/(?:messages|responses))\/(?:count_tokens|input_tokens)$/
 
 /** To a worker that is up and serves the body's model. Throws WARMPATH_UNSUPPORTED_PATH. */
 async function passOn(parts: Parts, exchange: Exchange): Promise<void> {
   const raw = await parts.bodies.read(exchange.req, exchange.res)
   const body = objectIn(raw)
   const model = typeof body?.model === 'string' ? body.model : undefined
+  const counted = COUNTED.exec(exchange.pathname)?.[1]
+  if (counted !== undefined && body !== undefined) {
+    const { headers } = exchange.req
+    parts.scheduler.checkState({ path: counted, headers, body })
+  }
   for (let left = parts.settings.retry.attempts - 1; ; left -= 1) {
     const to = parts.scheduler.destination(model, exchange.dialect?.name)
     if (to.hasOwnCredential && !OF_A_MODEL.test(exchange.pathname)) {
@@ -78,7 +92,8 @@ async function ask(
 ): Promise<UpstreamAnswer | UpstreamFailure> {
   const { worker, target, model } = to
   Object.assign(exchange.about, { worker, target, model })
-  const url = upstreamUrl(to.url, exchange.path)
+  const path = to.hasOwnCredential ? withoutCredentials(exchange.path) : exchange.path
+  const url = upstreamUrl(to.url, path)
   const { method = 'GET', headers } = exchange.req
   const request = {
     url,

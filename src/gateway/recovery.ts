@@ -107,7 +107,13 @@ function canMend({ kind, retryAfterMs }: Fault): boolean {
 /** Nobody else may take it, or nobody is left. */
 function giveUp(parts: Parts, turn: Turn, outcome: Outcome, fault: Fault): UpstreamAnswer {
   if (outcome instanceof UpstreamFailure) parts.health.failed(turn.worker, turn.url, outcome)
-  // Quotas and credentials are the provider's to explain, with a code of its own.
+  if (fault.status !== undefined && REFUSED.has(fault.status)) {
+    if (!(outcome instanceof UpstreamFailure)) outcome.drop()
+    // Its text speaks of a key that is not the client's.
+    const message = `target "${turn.target}" refuses the gateway's credential (${fault.status})`
+    throw new WarmpathError('WARMPATH_UPSTREAM', message)
+  }
+  // A quota is the provider's to explain, with a code of its own.
   const isOutage = fault.status === undefined || fault.status >= 500
   if (turn.lock === 'free' || !isOutage) return settled(outcome)
   if (!(outcome instanceof UpstreamFailure)) outcome.drop()

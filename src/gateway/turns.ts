@@ -31,7 +31,7 @@ interface Parts {
 
 /** Serves one request of a wire API. Throws what the client is to be told. */
 async function serveTurn(parts: Parts, exchange: Exchange): Promise<void> {
-  const raw = await parts.bodies.read(exchange.req, exchange.res)
+  const raw = await parts.bodies.readDecoded(exchange.req, exchange.res)
   const turn = await submit(parts, exchange, raw)
   exchange.errorEvent = (code, message) => turn.errorEvent(code, message)
   try {
@@ -53,21 +53,33 @@ async function serveTurn(parts: Parts, exchange: Exchange): Promise<void> {
   }
 }
 
-async function submit(parts: Parts, exchange: Exchange, raw: Buffer): Promise<Turn> {
+async function submit(parts: Parts, exchange: Exchange, raw: Uint8Array): Promise<Turn> {
+  const { 'content-encoding': _, ...headers } = exchange.req.headers
   const held = new HeldAnswer(exchange, parts.settings.hold)
   try {
     return await parts.scheduler.submit({
       path: exchange.path,
       method: 'POST',
-      headers: exchange.req.headers,
+      headers,
       ...askOf(exchange.req.headers),
       raw,
       signal: exchange.signal,
       onHold: (hold) => held.held(hold),
     })
+  } catch (error) {
+    throw hinted(error, parts.health.limitedForMs)
   } finally {
     held.settled()
   }
+}
+
+/** Where somebody is limited only for a while, a client is told for how long. */
+function hinted(error: unknown, limitedForMs: number | undefined): unknown {
+  const isNobody = WarmpathError.is(error) && error.code === 'WARMPATH_NO_WORKER'
+  if (!isNobody || limitedForMs === undefined) return error
+  const { code, message } = error
+  const retryAfterSeconds = Math.ceil(limitedForMs / 1000)
+  return new WarmpathError(code, message, { cause: error, retryAfterSeconds })
 }
 
 /** Continues a stream whose head was sent while the turn was held. */

@@ -20,7 +20,17 @@ const DECODERS: Readonly<Record<string, Decoder>> = {
   deflate: inflateSync,
 }
 
-/** `encodings` is the value of the header content-encoding. */
+/** `encodings` is the value of the header content-encoding; `maxOutputLength` in bytes. */
+export function decodeBody(
+  raw: Uint8Array,
+  encodings: string | undefined,
+  maxOutputLength: number,
+): Uint8Array
+export function decodeBody(
+  raw: Uint8Array | string,
+  encodings: string | undefined,
+  maxOutputLength: number,
+): Uint8Array | string
 export function decodeBody(
   raw: Uint8Array | string,
   encodings: string | undefined,

@@ -199,7 +199,8 @@ export function tenantRule(given: string | TenantRule | undefined): TenantRule |
 }
 
 export function tenantOf(headers: HeaderMap, rules: RequestRules): string {
-  if (rules.tenant !== undefined) return id(rules.tenant(headers) ?? '', 'identity.tenant')
+  const named = id(rules.tenant?.(headers) ?? '', 'identity.tenant')
+  if (named !== '') return named
   for (const name of CREDENTIAL_HEADERS) {
     const credential = headers.get(name)
     if (credential) return digestOf(credential)

@@ -55,6 +55,11 @@ export class AnswerWatch {
     return this.#stream?.facts()
   }
 
+  /** Whether a stream has told its end: what breaks after that has broken nothing. */
+  get isOver(): boolean {
+    return this.#stream?.isOver ?? false
+  }
+
   /** Takes the next piece. Gives what of the answer may be passed on now, which may be nothing. */
   push(piece: Uint8Array): Uint8Array {
     this.#read(piece)

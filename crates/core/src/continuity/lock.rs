@@ -163,22 +163,28 @@ impl Evidence {
         }
     }
 
-    /// Takes the owner of an answered tool call into account; the first one known decides.
-    pub(crate) fn tool_result(&mut self, owner: Option<Owner>, asked: &[TargetId]) {
+    /// Takes the owner of an answered tool call into account; the first one known decides. `may_decide`
+    /// says whether an owner is among those asked for.
+    pub(crate) fn tool_result(
+        &mut self,
+        owner: Option<Owner>,
+        may_decide: impl Fn(TargetId) -> bool,
+    ) {
         Self::weigh(
             owner,
-            asked,
+            may_decide,
             &mut self.tool,
             &mut self.unknown,
             &mut self.passed_over,
         );
     }
 
-    /// Takes the owner of a piece of provider state into account; the first one known decides.
-    pub(crate) fn state(&mut self, owner: Option<Owner>, asked: &[TargetId]) {
+    /// Takes the owner of a piece of provider state into account; the first one known decides. One that
+    /// has been removed decides too: nobody else has what it kept.
+    pub(crate) fn state(&mut self, owner: Option<Owner>, may_decide: impl Fn(TargetId) -> bool) {
         Self::weigh(
             owner,
-            asked,
+            may_decide,
             &mut self.state,
             &mut self.unknown,
             &mut self.passed_over,
@@ -187,14 +193,14 @@ impl Evidence {
 
     fn weigh(
         owner: Option<Owner>,
-        asked: &[TargetId],
+        may_decide: impl Fn(TargetId) -> bool,
         held: &mut Option<Owner>,
         unknown: &mut u32,
         passed_over: &mut u32,
     ) {
         match (owner, *held) {
             (None, _) => *unknown += 1,
-            (Some(owner), _) if !asked.contains(&owner.target) => *passed_over += 1,
+            (Some(owner), _) if !may_decide(owner.target) => *passed_over += 1,
             (Some(owner), None) => *held = Some(owner),
             (Some(owner), Some(first)) if owner.target != first.target => *passed_over += 1,
             (Some(_), Some(_)) => {}
@@ -263,7 +269,7 @@ pub(crate) fn choose_free(
         .chain(asked.iter().copied())
         .find(|&target| fleet.can_serve(target));
     let Some(target) = served else {
-        return Err(Error::no_worker("no worker of the targets asked for is up"));
+        return Err(Error::no_worker("no worker of the targets asked for takes turns now"));
     };
     Ok(Choice {
         target,

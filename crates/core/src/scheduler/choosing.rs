@@ -149,13 +149,19 @@ impl Scheduler {
     /// Who owns what the turn refers to.
     fn owners_of(&self, turn: &Turn<'_>) -> Evidence {
         let mut evidence = Evidence::default();
+        let is_asked = |target: TargetId| turn.targets.contains(&target);
+        let is_gone = |target| {
+            self.topology
+                .target(target)
+                .is_ok_and(|known| known.is_removed)
+        };
         for id in turn.tool_results.iter() {
             let owner = self.owners.find(turn.tenant, IdKind::ToolCall, id);
-            evidence.tool_result(owner, turn.targets);
+            evidence.tool_result(owner, is_asked);
         }
         for id in turn.state.iter() {
             let owner = self.owners.find(turn.tenant, IdKind::State, id);
-            evidence.state(owner, turn.targets);
+            evidence.state(owner, |target| is_asked(target) || is_gone(target));
         }
         evidence
     }

@@ -47,10 +47,10 @@ fn owner(target: TargetId, worker: u32) -> Owner {
 fn evidence(tools: &[Option<Owner>], states: &[Option<Owner>]) -> Evidence {
     let mut evidence = Evidence::default();
     for &tool in tools {
-        evidence.tool_result(tool, &[A, B]);
+        evidence.tool_result(tool, |target| [A, B].contains(&target));
     }
     for &state in states {
-        evidence.state(state, &[A, B]);
+        evidence.state(state, |target| [A, B].contains(&target));
     }
     evidence
 }

@@ -47,8 +47,9 @@ fn another_lifetime_holds_for_what_is_there_too() {
     assert!(index.set_ttl(P, Some(Micros(100))));
     assert_eq!(index.next_expiry(), Some(Micros(101)));
     index.set_ttl(P, Some(Micros(50)));
-    index.predict(Micros(60), P, &chain(&[8, 9]));
+    index.expire(Micros(60));
     assert_eq!(blocks_at(&index, 0, &[1, 2]), 0);
+    index.predict(Micros(60), P, &chain(&[8, 9]));
     index.set_ttl(P, None);
     index.expire(Micros(1_000));
     assert_eq!(blocks_at(&index, 0, &[8, 9]), 2);

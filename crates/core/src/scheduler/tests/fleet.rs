@@ -73,6 +73,27 @@ fn a_session_of_a_removed_target_is_bound_anew_even_inside_its_tool_loop() {
 }
 
 #[test]
+fn what_a_removed_target_has_kept_is_lost_and_not_asked_of_another() {
+    let response = Ids {
+        bytes: b"response:r1",
+        lengths: &[11],
+    };
+    let (mut bench, first, second) = answered(&Completion {
+        state: response,
+        ..Completion::default()
+    });
+    bench.scheduler.remove_target(first).unwrap();
+    let prompt = tokens(1, 1_280);
+    let mut asked = turn("s", &prompt);
+    let left = [second];
+    asked.targets = &left;
+    asked.state = response;
+    assert_eq!(bench.submit(&asked).unwrap_err().code(), "STATE_LOST");
+    asked.state = Ids::default();
+    assert_eq!(bench.submit(&asked).unwrap().target, second);
+}
+
+#[test]
 fn a_turn_that_a_removed_target_has_goes_on_to_its_end() {
     let (mut bench, first, _) = answered(&Completion::default());
     let (id, _) = bench.go("t", &tokens(2, 640));
