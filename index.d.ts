@@ -194,6 +194,12 @@ export declare function stopRun(run: RunHandle): void
 /** Takes a turn in. Returns 0 for go, 1 for hold, 2 when it must come again with all of its text. */
 export declare function submitTurn(handle: SchedulerHandle, now: number, head: Uint32Array, ids: Uint8Array, prompt: Uint8Array, out: Float64Array): number
 
+/**
+ * What the scheduler was told since the last call, as JSON: its name and the steps. Null where nothing is
+ * kept.
+ */
+export declare function takeSteps(handle: SchedulerHandle): string | null
+
 /** The target and the worker that issued a tool call; null when nobody is known to. */
 export declare function toolOwner(handle: SchedulerHandle, tenant: string, call: string): Array<number> | null
 
@@ -210,8 +216,8 @@ export declare function topology(handle: SchedulerHandle): string
 export declare function turnHashes(handle: SchedulerHandle, reservation: number, cuts: Uint32Array, key: Uint8Array, out: BigUint64Array): number
 
 /**
- * Decides recorded decisions again, in the background. Options as JSON: `paths`, `capacityTokens`,
- * `admission`, `seed`. Returns what was checked and the first difference, as JSON.
+ * Decides recorded decisions again, in the background. Options as JSON: `paths`. Returns what was checked
+ * and the first difference, as JSON.
  */
 export declare function verifyDecisions(options: string): Promise<string>
 

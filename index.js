@@ -881,6 +881,7 @@ module.exports.stateOwner = nativeBinding.stateOwner
 module.exports.status = nativeBinding.status
 module.exports.stopRun = nativeBinding.stopRun
 module.exports.submitTurn = nativeBinding.submitTurn
+module.exports.takeSteps = nativeBinding.takeSteps
 module.exports.toolOwner = nativeBinding.toolOwner
 module.exports.topology = nativeBinding.topology
 module.exports.turnHashes = nativeBinding.turnHashes

@@ -1,129 +1,209 @@
 /** A recording of decisions decides the same again, and says where it does not. */
 import { execFile } from 'node:child_process'
-import { writeFileSync } from 'node:fs'
+import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import test, { type ExecutionContext } from 'ava'
-import { jsonl, Scheduler } from '../src/index.js'
+import test from 'ava'
+import { jsonl, Scheduler, type SchedulerOptions } from '../src/index.js'
 import { verifyDecisions } from '../src/workload.js'
 import { folder, lines } from './support/trace.js'
+import { told } from './support/trace-fleet.js'
 import { served } from './support/trace-run.js'
 
 const MAIN = join(__dirname, '../src/cli/main.mts')
-const BLOCK = 64
 
-/** What answers a call, after who made it. */
-const answered = (id: string) => [
-  {
-    role: 'assistant',
-    tool_calls: [{ id, type: 'function', function: { name: 'f', arguments: '{}' } }],
+const POLICIES: Record<string, Partial<SchedulerOptions>> = {
+  none: {},
+  thunderagent: { admission: { policy: 'thunderagent', intervalMs: 1_000 } },
+  lease: { admission: { policy: 'lease', holdLimitSeconds: 8 } },
+  warm: { score: { temperature: 0.5 }, seed: 7 },
+  targets: {
+    workers: ['a', 'b', 'c'].map((id) => ({ id, url: `http://${id}`, capacityTokens: 6_000 })),
+    targets: {
+      big: { model: 'big', workers: ['a', 'b'], price: { input: 5, output: 25 }, grade: 'large' },
+      small: { model: 'small', workers: ['c'], price: { input: 1, output: 5 }, grade: 'small' },
+    },
+    aliases: { m: ['big', 'small'] },
+    continuity: { policy: 'lookahead', ownerDown: { toolLoop: 'escape' } },
   },
-  { role: 'tool', tool_call_id: id, content: 'done' },
-]
-
-/** Turns of four sessions in tool loops, given as block hashes, two under way at a time. */
-async function recorded(t: ExecutionContext): Promise<string> {
-  const path = join(folder(t), 'trace.jsonl')
-  const scheduler = new Scheduler({
-    workers: ['a', 'b', 'c'].map((id) => ({ id, url: `http://${id}`, capacityTokens: 20_000 })),
-    trace: { sink: jsonl({ path }), receipts: 'full' },
-  })
-  const chains = [0, 1, 2, 3].map((session) => [1n, 2n, BigInt(100 * session + 3)])
-  const calls = new Map<number, string>()
-  let before: (() => void) | undefined
-  for (let turn = 0; turn < 24; turn += 1) {
-    const session = (turn * 7) % 4
-    const chain = chains[session] ?? []
-    for (let i = 0; i < 5; i += 1) chain.push(BigInt(1000 * session + chain.length))
-    const taken = await scheduler.submit({
-      path: '/v1/chat/completions',
-      headers: { 'x-session-id': `s${session}` },
-      hashes: BigUint64Array.from(chain),
-      body: { model: 'm', messages: answered(calls.get(session) ?? 'none') },
-    })
-    taken.firstToken()
-    before?.()
-    const usage = { promptTokens: chain.length * BLOCK, cachedTokens: 0, completionTokens: 5 }
-    const call = `call_${turn}`
-    calls.set(session, call)
-    before = () => taken.complete(usage, { toolCalls: [call] })
-  }
-  before?.()
-  scheduler.close()
-  await scheduler.flush()
-  return path
 }
 
-test('decisions on block hashes are made again from what happened before', async (t) => {
-  const path = await recorded(t)
-  const verified = await verifyDecisions({ paths: [path], capacityTokens: 20_000 })
+for (const [name, options] of Object.entries(POLICIES)) {
+  test(`whatever a scheduler was told, it decides the same again: ${name}`, async (t) => {
+    const path = folder(t)
+    for (let seed = 1; seed <= 6; seed += 1) {
+      const file = join(path, `${seed}.jsonl`)
+      const completed = await told({ path: file, seed, steps: 240, options, changes: true })
+      const verified = await verifyDecisions([file])
+      t.is(verified.difference, null, `seed ${seed}: ${JSON.stringify(verified.difference)}`)
+      t.deepEqual([verified.decisions, verified.alone, verified.gaps], [verified.of, {}, []])
+      t.true(verified.of >= completed && completed > 10, `${verified.of} of ${completed}`)
+    }
+  })
+}
+
+test('a gateway that served text decided the same, whatever usage was reported', async (t) => {
+  const path = join(folder(t), 'again.jsonl')
+  write(path, (await served(t, { receipts: 'full' })).map(unquoted))
+  const verified = await verifyDecisions([path])
   t.is(verified.difference, null, JSON.stringify(verified.difference))
-  t.deepEqual([verified.decisions, verified.of, verified.checked], [24, 24, 'decisions'])
+  t.deepEqual([verified.decisions, verified.of, verified.alone], [7, 7, {}])
+  const { code, out } = await verify([path])
+  t.is(code, 0)
+  t.is(out, 'same decisions: 7 of 7 made again, all as recorded\n')
+})
+
+test('a trace with a key decides the same and names nobody', async (t) => {
+  const path = join(folder(t), 'trace.jsonl')
+  await told({ path, seed: 5, steps: 120, changes: true, trace: { key: 'x'.repeat(16) } })
+  const verified = await verifyDecisions([path])
+  t.is(verified.difference, null, JSON.stringify(verified.difference))
+  t.is(verified.decisions, verified.of)
+  const steps = lines(path).map((line) => JSON.stringify(JSON.parse(line).event.warmpath.steps))
+  t.true(steps.some((text) => text.includes('"do":"submit"')))
+  for (const text of steps) t.notRegex(text, /http:|"s\d"|call_|You are|xxxx|787878/)
+})
+
+test('recordings one after the other, rotated files and a folder are one trace', async (t) => {
+  const path = folder(t)
+  const file = join(path, 'trace.jsonl')
+  const trace = { sink: jsonl({ path: file, rotate: { lines: 20 } }) }
+  await told({ path: file, seed: 3, steps: 200, trace, changes: true })
+  const again = { sink: jsonl({ path: file, rotate: { lines: 20 } }) }
+  await told({ path: file, seed: 4, steps: 200, trace: again })
+  writeFileSync(join(path, 'package.json'), '{"name":"x","version":"1.0.0"}')
+  const { code, out } = await verify([path])
+  t.is(code, 0, out)
+  t.regex(out, /^same decisions: (\d+) of \1 made again, all as recorded, of 2 schedulers/)
+  t.regex(out, /^1 files of the folder that are no trace of ours passed over$/m)
+})
+
+test('missing records end the check of what follows, and are no difference', async (t) => {
+  const path = join(folder(t), 'trace.jsonl')
+  await told({ path, seed: 3, steps: 200, changes: true })
+  const all = lines(path)
+  write(path, [...all.slice(0, 20), ...all.slice(23)])
+  const { code, out } = await verify([path])
+  t.is(code, 0, out)
+  t.regex(out, /^same decisions: \d+ of \d+ made again/)
+  t.regex(out, /^\d+ calls to the scheduler are missing after request [\w-]+, with the records/m)
+  t.regex(
+    out,
+    /^\d+ not made again, each receipt checked by itself: records before them are missing$/m,
+  )
+  write(path, all.slice(5))
+  const headless = await verify([path])
+  t.is(headless.code, 0, headless.out)
+  t.regex(
+    headless.out,
+    /^no decision was made again: \d+ receipts\n\d+ calls .* missing at the start/,
+  )
 })
 
 test('the first decision that differs is shown beside what it would be', async (t) => {
-  const path = await recorded(t)
-  const all = lines(path)
-  const wrong = all.map((line) => {
-    if (!line.includes('"id":"9"')) return line
-    return line.replace(
-      /"overlapTokens":(\d+)/,
-      (_, n: string) => `"overlapTokens":${Number(n) + 64}`,
-    )
+  const path = join(folder(t), 'trace.jsonl')
+  await told({ path, seed: 3, steps: 200, changes: true })
+  const wrong = lines(path).map((line) => {
+    const { receipt } = JSON.parse(line).event.warmpath
+    if (receipt.id !== '9') return line
+    const [row] = receipt.candidates
+    const rows = [{ ...row, overlapTokens: row.overlapTokens + 64 }, ...receipt.candidates.slice(1)]
+    return changed(line, { candidates: rows })
   })
-  t.notDeepEqual(wrong, all)
-  writeFileSync(path, `${wrong.join('\n')}\n`)
-  const { difference, decisions } = await verifyDecisions({ paths: [path], capacityTokens: 20_000 })
-  t.is(decisions, 9)
-  t.regex(difference?.what ?? '', /overlapTokens of a/)
-  const { code, out } = await verify(path)
+  write(path, wrong)
+  const { code, out } = await verify([path])
   t.is(code, 1)
-  t.regex(out, /^decision 9 of 24, request .*: overlapTokens of a differs/)
+  t.regex(out, /^decision \d+ of \d+, request .*: overlapTokens of \w+ differs/)
   t.regex(out, /as recorded +\| +as decided now/)
   t.regex(out, /^! .*\|/m)
 })
 
-test('prompts that came as text: each receipt follows from its own terms', async (t) => {
-  const found = await served(t, { receipts: 'full' })
+test('records that do not say what was told: each receipt follows from its own terms', async (t) => {
   const path = join(folder(t), 'again.jsonl')
-  const text = (changed: (line: string) => string) =>
-    `${found.map((line) => changed(unquoted(JSON.stringify(line)))).join('\n')}\n`
-  writeFileSync(
-    path,
-    text((line) => line),
-  )
-  const verified = await verifyDecisions({ paths: [path] })
+  const found = (await served(t, { receipts: 'full' })).map(unquoted)
+  const bare = found.map((line) => dropped(line, ['steps', 'scheduler']))
+  write(path, bare)
+  const verified = await verifyDecisions([path])
   t.is(verified.difference, null, JSON.stringify(verified.difference))
-  t.is(verified.checked, 'receipts')
-  t.true(verified.decisions >= 6)
-  writeFileSync(
-    path,
-    text((line) => line.replace(/"cost":([\d.]+)/, '"cost":12345.5')),
-  )
-  const { difference } = await verifyDecisions({ paths: [path] })
+  t.deepEqual([verified.decisions, verified.alone], [0, { 'no-steps': 7 }])
+  write(path, [bare[0]?.replace(/"cost":([\d.]+)/, '"cost":12345.5') ?? ''])
+  const { difference } = await verifyDecisions([path])
   t.regex(difference?.what ?? '', /cost of a/)
-  writeFileSync(
+  write(
     path,
-    text((line) => changed(line, { worker: 'x' })),
+    bare.map((line) => changed(line, { worker: 'x' })),
   )
-  const stranger = await verifyDecisions({ paths: [path] })
+  const stranger = await verifyDecisions([path])
   t.regex(stranger.difference?.what ?? '', /"x" is not among the candidates/)
-  writeFileSync(
+  write(
     path,
-    text((line) => changed(line, { candidates: [] })),
+    bare.map((line) => changed(line, { candidates: [] })),
   )
-  const { out } = await verify(path)
-  t.regex(out, /^checked of each receipt: its costs .* its worker is among its candidates/m)
-  t.regex(out, /^--cache: only decisions that are made again depend on it$/m)
-  t.regex(out, /^0 receipts checked by themselves/)
-  t.regex(out, new RegExp(`^${verified.decisions} receipts without candidates not checked$`, 'm'))
+  const { code, out } = await verify([path])
+  t.is(code, 1)
+  t.regex(out, /^nothing could be checked: 0 of 7 decisions/)
+  t.regex(out, /^7 receipts without candidates not checked$/m)
+})
+
+test('what engines told and what a snapshot held is not recorded, and that is said', async (t) => {
+  const path = join(folder(t), 'trace.jsonl')
+  const kvEvents = { endpoint: 'tcp://127.0.0.1:9' }
+  const workers = ['a', 'b', 'c'].map((id) => ({ id, url: `http://${id}`, kvEvents }))
+  await told({ path, seed: 3, steps: 80, options: { workers } })
+  const { alone, decisions, of, difference } = await verifyDecisions([path])
+  t.deepEqual([alone, decisions, difference], [{ engines: of }, 0, null])
+  const restored = join(folder(t), 'restored.jsonl')
+  const first = new Scheduler({ workers: [{ id: 'a', url: 'http://a' }] })
+  const chunks = []
+  for await (const chunk of first.snapshot()) chunks.push(chunk)
+  const options = { workers: [{ id: 'a', url: 'http://a' }] }
+  const second = new Scheduler({
+    ...options,
+    trace: { sink: jsonl({ path: restored }), receipts: 'full' },
+  })
+  second.restore(Buffer.concat(chunks))
+  const turn = await second.submit({
+    path: '/v1/messages',
+    headers: {},
+    hashes: BigUint64Array.of(1n),
+  })
+  turn.complete()
+  second.close()
+  await second.flush()
+  t.deepEqual((await verifyDecisions([restored])).alone, { snapshot: 1 })
 })
 
 test('a recording without receipts is told how to get them', async (t) => {
-  const found = await served(t)
   const path = join(folder(t), 'again.jsonl')
-  writeFileSync(path, `${found.map((line) => unquoted(JSON.stringify(line))).join('\n')}\n`)
-  await t.throwsAsync(verifyDecisions({ paths: [path] }), { message: /receipts: 'full'/ })
+  write(path, (await served(t)).map(unquoted))
+  await t.throwsAsync(verifyDecisions([path]), { message: /receipts: 'full'/ })
 })
+
+test('what cannot be verified is named: a file without records, a folder, a receipt that is none', async (t) => {
+  const path = folder(t)
+  const file = join(path, 'trace.jsonl')
+  writeFileSync(file, '')
+  const empty = await verify([file])
+  t.is(empty.code, 1)
+  t.regex(empty.err, /trace\.jsonl: there is no record in it/)
+  mkdirSync(join(path, 'empty'))
+  const none = await verify([join(path, 'empty')])
+  t.regex(none.err, /no \.json or \.jsonl file in it/)
+  await told({ path: join(path, 'told.jsonl'), seed: 3, steps: 60 })
+  const [line = ''] = lines(join(path, 'told.jsonl'))
+  write(file, [line.replace(/"cost":[\d.]+/, '"cost":null')])
+  const { code, err } = await verify([file])
+  t.is(code, 1)
+  t.regex(err, /trace\.jsonl:1: the receipt: candidates\[0\]\.cost is no number/)
+  write(file, [line.replace('"do":"start"', '"do":"begin"')])
+  t.regex((await verify([file])).err, /trace\.jsonl:1: a step of the scheduler: /)
+  const idle = await verify([file, '--cache', '100'])
+  t.is(idle.code, 2)
+  t.regex(idle.err, /--cache does nothing with --verify/)
+})
+
+function write(path: string, all: readonly string[]): void {
+  writeFileSync(path, `${all.join('\n')}\n`)
+}
 
 /** A line whose receipt has other fields; hashes stay as they are, since a double cannot hold them. */
 function changed(line: string, fields: object): string {
@@ -132,19 +212,32 @@ function changed(line: string, fields: object): string {
   return line.replace(JSON.stringify(receipt), JSON.stringify({ ...receipt, ...fields }))
 }
 
+/** A line without members of `warmpath`, which are its last ones. */
+function dropped(line: string, names: readonly string[]): string {
+  const { warmpath } = JSON.parse(line).event
+  const kept = Object.entries(warmpath).filter(([name]) => !names.includes(name))
+  return line.replace(JSON.stringify(warmpath), JSON.stringify(Object.fromEntries(kept)))
+}
+
 /** Hashes as numbers again. */
-function unquoted(line: string): string {
-  return line.replace(/"input_sequence_hashes":\[([^\]]*)\]/, (whole) =>
+function unquoted(record: object): string {
+  return JSON.stringify(record).replace(/"input_sequence_hashes":\[([^\]]*)\]/, (whole) =>
     whole.replaceAll(/"(\d+)"/g, '$1'),
   )
 }
 
-function verify(path: string): Promise<{ code: number | string; out: string }> {
+interface Ran {
+  readonly code: number | string
+  readonly out: string
+  readonly err: string
+}
+
+function verify(more: readonly string[]): Promise<Ran> {
   const env = { ...process.env, NODE_NO_WARNINGS: '1' }
-  const args = ['--import=tsx', MAIN, 'replay', '--verify', path, '--cache', '20000']
+  const args = ['--import=tsx', MAIN, 'replay', '--verify', ...more]
   return new Promise((resolve) => {
-    execFile(process.execPath, args, { env }, (error, out) =>
-      resolve({ code: error?.code ?? 0, out }),
+    execFile(process.execPath, args, { env }, (error, out, err) =>
+      resolve({ code: error?.code ?? 0, out, err }),
     )
   })
 }

@@ -88,6 +88,12 @@ export interface Completion {
   readonly state?: readonly string[]
 }
 
+/** What a scheduler was told, as a trace has it. */
+export interface ToldSteps {
+  readonly scheduler: string
+  readonly steps: readonly object[]
+}
+
 /** A native call that fills `out`. */
 type Call = (handle: SchedulerHandle, now: number, out: Float64Array) => unknown
 
@@ -219,6 +225,12 @@ export class Link {
    */
   hashes(reservation: number, cuts: Uint32Array, key: Uint8Array, out: BigUint64Array): number {
     return guarded(() => native.turnHashes(this.#handle, reservation, cuts, key, out))
+  }
+
+  /** What the scheduler was told since the last call; absent where it keeps nothing. */
+  takeSteps(): ToldSteps | undefined {
+    const text = guarded(() => native.takeSteps(this.#handle))
+    return text === null ? undefined : (JSON.parse(text) as ToldSteps)
   }
 
   /** Does what the last call asked for besides its result. */

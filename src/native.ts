@@ -35,6 +35,7 @@ type FramedTurn = [
 export interface NativeFace {
   openScheduler(options: string, wake: () => void): SchedulerHandle
   checkOptions(options: string): void
+  takeSteps(handle: SchedulerHandle): string | null
   sharedScheduler(name: string, options: string, wake: () => void): SchedulerHandle
   closeScheduler(handle: SchedulerHandle, now: number, out: Float64Array): void
   recallBody(

@@ -50,7 +50,13 @@ import type { KnownTarget, KnownWorker } from './link/topology.js'
 import { Link, type LockName, type Placement } from './link.js'
 import { Health, native } from './native.js'
 import { published } from './telemetry/index.js'
-import { openRecorder, type Recorder, type TraceStatus, type TurnTrace } from './trace/index.js'
+import {
+  keptSteps,
+  openRecorder,
+  type Recorder,
+  type TraceStatus,
+  type TurnTrace,
+} from './trace/index.js'
 import { checkRequest } from './turn/check.js'
 import { abortError, waitForGo } from './turn/hold.js'
 import { canStrip, needsOf } from './turn/needs.js'
@@ -132,7 +138,7 @@ export class Scheduler {
       clock === undefined
         ? systemClock
         : steadyClock(clock, (cause) => logger?.error({ cause }, 'the clock fails: no time passes'))
-    const text = nativeOptions(config)
+    const text = nativeOptions(config, keptSteps(config))
     this.#link = new Link(
       (wake) =>
         sharedName === undefined
@@ -538,7 +544,8 @@ export class Scheduler {
   #take(request: TurnRequest, sink: TextSink, received: number | undefined) {
     const isText = request.tokens === undefined && request.hashes === undefined
     // A trace tells the lengths of all segments.
-    const recall = isText && received === undefined ? this.#recall : undefined
+    const isTraced = received !== undefined || this.#recorder?.keepsSteps === true
+    const recall = isText && !isTraced ? this.#recall : undefined
     const read = readRequest(request, this.#rules, sink, recall)
     this.#refuseStrangers(read)
     const placement = this.#link.submit(this.#frame(request, read))

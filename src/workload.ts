@@ -227,39 +227,56 @@ async function writePerfetto(sources: readonly string[], path: string): Promise<
   return JSON.parse(await typed(() => addon.writePerfetto([...sources], path))) as Written
 }
 
-interface VerifyOptions {
-  /** Our own traces, with whole receipts. */
-  paths: readonly string[]
-  /** Of each worker, as the scheduler was told. */
-  capacityTokens?: number
-  /** The options of the scheduler's admission. */
-  admission?: { policy: string; [option: string]: unknown }
-  seed?: number
-}
+/** Why a decision was not made again; its receipt was checked by itself then. */
+type NotAgain =
+  /** Its record does not say what the scheduler was told. */
+  | 'no-steps'
+  /** It says so in the form of another version. */
+  | 'other-form'
+  /** Records before it are missing. */
+  | 'missing'
+  /** It follows from what engines told of their caches. */
+  | 'engines'
+  /** It follows from what a snapshot held. */
+  | 'snapshot'
+  /** A prompt before it came in part only. */
+  | 'recalled'
 
 /** What came of deciding again. */
 interface Verified {
-  /** Decisions checked, up to the first difference, of so many with a receipt. */
+  /** Decisions made again, up to the first that differs. */
   decisions: number
+  /** Receipts in the trace. */
   of: number
-  /** Records that have none. */
+  /** Schedulers that told what they were told: one a run of a gateway. */
+  schedulers: number
+  /** Receipts checked by themselves. */
+  alone: Partial<Record<NotAgain, number>>
+  /** Records that have no receipt. */
   withoutReceipt: number
-  /** Receipts that name no candidates: not checked where each is checked by itself. */
+  /** Receipts checked by themselves that name no candidates: nothing follows from them. */
   withoutCandidates: number
-  /** `receipts`: the trace does not have the blocks, so each receipt was checked by itself. */
-  checked: 'decisions' | 'receipts'
+  /** Files of folders that are no trace of ours. */
+  passedOver: number
+  /** Where steps are missing: after which request, null at the start, and how many. */
+  gaps: readonly { after: string | null; steps: number }[]
   difference: {
     request: string
     session: string | null
     what: string
     recorded: unknown
+    /** Null: there is no such decision now. */
     now: unknown
   } | null
 }
 
-/** Decides the decisions of a recording again, up to the first that comes out otherwise. */
-async function verifyDecisions(options: VerifyOptions): Promise<Verified> {
-  const text = await typed(() => addon.verifyDecisions(JSON.stringify(options)))
+/**
+ * Decides the decisions of recordings again, up to the first that comes out otherwise.
+ *
+ * @param paths our own traces, with whole receipts; files and folders
+ */
+async function verifyDecisions(paths: readonly string[]): Promise<Verified> {
+  const text = await typed(() => addon.verifyDecisions(JSON.stringify({ paths })))
   return JSON.parse(text) as Verified
 }
 
@@ -273,6 +290,7 @@ async function typed<T>(call: () => Promise<T>): Promise<T> {
 
 export {
   type Bounds,
+  type NotAgain,
   type RunOptions,
   type RunProgress,
   type Scenario,
@@ -280,7 +298,6 @@ export {
   type TraceFormat,
   type TraceSources,
   type Verified,
-  type VerifyOptions,
   verifyDecisions,
   Workload,
   type WorkloadSummary,

@@ -6,7 +6,7 @@
  * from anywhere and a terminal would obey them.
  */
 
-type Cell = string | number | undefined
+type Cell = string | number | null | undefined
 
 /** Rows under a head, two spaces apart, without spaces at line ends. */
 function table(head: readonly string[], rows: readonly (readonly Cell[])[]): string {
@@ -39,7 +39,7 @@ function columns(rows: readonly (readonly string[])[], gap: number): string {
 
 /** A cell: whole numbers in groups of three, others with three digits behind the point. */
 function text(cell: Cell): string {
-  if (cell === undefined) return '-'
+  if (cell === undefined || cell === null) return '-'
   if (typeof cell === 'string') return visible(cell)
   const digits = Number.isInteger(cell) ? 0 : 3
   return cell.toLocaleString('en-US', { minimumFractionDigits: digits, maximumFractionDigits: 3 })

@@ -1,73 +1,81 @@
 /**
  * `warmpath replay --verify`: does a recording decide the same again?
  *
- * Says how many decisions came out as recorded. At the first that does not it stops and shows both
- * receipts side by side; the exit code is then 1.
+ * Says how many decisions came out as recorded, and of the others why they were not made again. At the
+ * first that differs it stops and shows both receipts side by side; the exit code is then 1, and also when
+ * nothing could be checked at all.
  */
 import type { Receipt } from '../index.js'
-import { type Verified, verifyDecisions } from '../workload.js'
+import { type NotAgain, type Verified, verifyDecisions } from '../workload.js'
 import { renderReceipt } from './render.js'
-import type { ReplayFlags } from './replay-flags.mjs'
-import { visible } from './table.js'
+import { text, visible } from './table.js'
 
 const GAP = '   |   '
-/** What a decision depends on; a receipt that is checked by itself does not. */
-const OF_DECISIONS = ['compare', 'cache', 'seed'] as const
 
-/** `given`: whether the caller named an option, or it stands for a default. */
-async function verify(
-  paths: readonly string[],
-  { compare, cache, seed }: ReplayFlags,
-  given: (option: string) => boolean,
-): Promise<void> {
-  const policy = given('compare') ? compare[0]?.policy : undefined
-  const admission = typeof policy === 'object' ? { admission: policy.core } : {}
-  const verified = await verifyDecisions({
-    paths,
-    ...admission,
-    ...(cache !== undefined && { capacityTokens: cache }),
-    ...(given('seed') && { seed }),
-  })
-  process.stdout.write(`${render(verified, OF_DECISIONS.filter(given))}\n`)
-  if (verified.difference !== null) process.exitCode = 1
+async function verify(paths: readonly string[]): Promise<void> {
+  const verified = await verifyDecisions(paths)
+  process.stdout.write(`${render(verified)}\n`)
+  if (verified.difference !== null || checked(verified) === 0) process.exitCode = 1
 }
 
-/** `idle`: options that the caller named and that only decisions depend on. */
-function render(verified: Verified, idle: readonly string[]): string {
-  const { decisions, of, difference } = verified
-  const notes = notesOn(verified, idle)
+function checked({ decisions, alone, withoutCandidates }: Verified): number {
+  return decisions + sum(alone) - withoutCandidates
+}
+
+function render(verified: Verified): string {
+  const { decisions, alone, of, difference } = verified
+  const notes = notesOn(verified)
   if (difference === null) return [headline(verified), ...notes].join('\n')
   const { request, session, what, recorded, now } = difference
-  const where = `decision ${decisions} of ${of}, request ${visible(request)}, session ${visible(session ?? '-')}`
+  const at = decisions + sum(alone)
+  const where = `decision ${at} of ${of}, request ${visible(request)}, session ${visible(session ?? '-')}`
   return [`${where}: ${what} differs`, ...notes, '', sideBySide(recorded, now)].join('\n')
 }
 
-/** What is checked where no decision can be made again. */
-const TEXT = `prompts came as text, whose blocks are not in a trace: no decision was made again
-checked of each receipt: its costs follow from its own terms; its worker is among its candidates, and
-the cheapest of them where nothing held the turn and no temperature was set`
-
-/** What was checked, and no more than that. */
-function headline({ decisions, withoutCandidates, checked }: Verified): string {
-  if (checked === 'decisions') return `${decisions} decisions made again, all as recorded`
-  return `${decisions - withoutCandidates} receipts checked by themselves, each follows from its own terms`
+/** What was decided again, and no more than that. */
+function headline(verified: Verified): string {
+  const { decisions, of, schedulers } = verified
+  const runs = schedulers > 1 ? `, of ${schedulers} schedulers one after the other` : ''
+  if (decisions > 0)
+    return `same decisions: ${decisions} of ${of} made again, all as recorded${runs}`
+  if (checked(verified) === 0) return `nothing could be checked: 0 of ${of} decisions`
+  return `no decision was made again: ${of} receipts`
 }
 
-function notesOn(
-  { withoutReceipt, withoutCandidates, checked }: Verified,
-  idle: readonly string[],
-): string[] {
-  const isText = checked === 'receipts'
-  const notes: [boolean, string][] = [
-    [withoutReceipt > 0, `${withoutReceipt} records without a whole receipt passed over`],
-    [withoutCandidates > 0, `${withoutCandidates} receipts without candidates not checked`],
-    [isText, TEXT],
-    [
-      isText && idle.length > 0,
-      `${idle.map((name) => `--${name}`).join(', ')}: only decisions that are made again depend on it`,
-    ],
+const WHY: Readonly<Record<NotAgain, string>> = {
+  'no-steps': 'their records do not say what the scheduler was told',
+  'other-form': 'they were recorded by a version that writes down what it was told in another way',
+  missing: 'records before them are missing',
+  engines: 'they follow from what engines told of their caches, which is not recorded',
+  snapshot: 'they follow from a snapshot, which is not recorded',
+  recalled: 'a thread that records nothing had a part in them',
+}
+
+function notesOn(verified: Verified): string[] {
+  const { alone, gaps, withoutReceipt, withoutCandidates, passedOver } = verified
+  const missing = gaps.map(({ after, steps }) => {
+    const where = after === null ? 'at the start' : `after request ${visible(after)}`
+    return `${steps} calls to the scheduler are missing ${where}, with the records that held them: what follows cannot be made again`
+  })
+  const kinds = Object.entries(alone).map(([why, count]) => {
+    return `${text(count)} not made again, each receipt checked by itself: ${WHY[why as NotAgain]}`
+  })
+  const notes: [number, string][] = [
+    [sum(alone), CHECK],
+    [withoutCandidates, `${withoutCandidates} receipts without candidates not checked`],
+    [withoutReceipt, `${withoutReceipt} records without a whole receipt passed over`],
+    [passedOver, `${passedOver} files of the folder that are no trace of ours passed over`],
   ]
-  return notes.flatMap(([applies, note]) => (applies ? [note] : []))
+  const rest = notes.flatMap(([applies, note]) => (applies > 0 ? [note] : []))
+  return [...missing, ...kinds, ...rest]
+}
+
+/** What is checked of a receipt by itself. */
+const CHECK = `a receipt by itself: its costs follow from its own terms; its worker is among its candidates, and the
+cheapest of them where nothing held the turn and no temperature was set`
+
+function sum(counts: Verified['alone']): number {
+  return Object.values(counts).reduce((all, count) => all + count, 0)
 }
 
 /** Two receipts, line by line, lines that differ marked. */
@@ -83,8 +91,17 @@ function sideBySide(recorded: unknown, now: unknown): string {
 }
 
 function lines(receipt: unknown, title: string): string[] {
-  const text = receipt === null ? '-' : renderReceipt(receipt as Receipt)
-  return [title, ...text.trimEnd().split('\n').flatMap(wrapped)]
+  const shown = receipt === null ? '-' : rendered(receipt)
+  return [title, ...shown.trimEnd().split('\n').flatMap(wrapped)]
+}
+
+/** One that is not whole, as its JSON: somebody has changed it, or another version wrote it. */
+function rendered(receipt: unknown): string {
+  try {
+    return renderReceipt(receipt as Receipt)
+  } catch {
+    return JSON.stringify(receipt, undefined, 2)
+  }
 }
 
 /** Long lines in parts, so that both sides fit a wide terminal. */

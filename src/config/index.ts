@@ -16,6 +16,7 @@ export {
 } from './continuity.js'
 export { type EnvCredential, env } from './env.js'
 export {
+  type KeptSteps,
   nativeGroup,
   nativeModel,
   nativeOptions,

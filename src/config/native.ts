@@ -12,7 +12,15 @@ import type { WorkerEntry } from './worker.js'
 export type WorkerDetail = Pick<WorkerEntry, 'url' | 'headers'>
 export type TargetDetail = Omit<TargetEntry, 'name' | 'group' | 'scope'>
 
-export function nativeOptions(config: ResolvedConfig): string {
+/** What a scheduler is told is kept, under a name of it that no other one has. */
+export interface KeptSteps {
+  readonly scheduler: string
+  /** 32 hex digits. */
+  readonly key?: string
+}
+
+/** @param steps absent: nothing is kept */
+export function nativeOptions(config: ResolvedConfig, steps?: KeptSteps): string {
   const { cache: _ofGroups, admission, score, limits, seed } = config.settings
   const { bodyBytes: _own, ...nativeLimits } = limits
   return JSON.stringify({
@@ -24,6 +32,7 @@ export function nativeOptions(config: ResolvedConfig): string {
     score,
     limits: nativeLimits,
     seed,
+    ...(steps && { steps }),
   })
 }
 

@@ -102,4 +102,11 @@ export interface TracedTurn {
   readonly receipt_id: string
   /** As `scheduler.receipt` gives it; when it was asked for. */
   readonly receipt?: object
+  /** The scheduler that decided, by a name that no other one has; with whole receipts. */
+  readonly scheduler?: string
+  /**
+   * What it was told since the record before, in order: its decisions can be made again from it. Prompts
+   * are hashes of blocks, names and ids digests; both keyed where the trace has a key.
+   */
+  readonly steps?: readonly object[]
 }

@@ -6,6 +6,7 @@
  * in by that door.
  */
 import { countOf, type ToolCall } from '../dialects/index.js'
+import type { ToldSteps } from '../link.js'
 import type {
   TracedBlocks,
   TracedRequest,
@@ -28,6 +29,8 @@ export interface Surroundings {
   }
   readonly blocks: TracedBlocks
   readonly receipt: object | undefined
+  /** What the scheduler was told since the record before. */
+  readonly told: ToldSteps | undefined
 }
 
 /** What names of tools, ids of calls and finish reasons look like. */
@@ -106,7 +109,7 @@ function speed(
   }
 }
 
-function ours(turn: EndedTurn, { names, receipt }: Surroundings): TracedTurn {
+function ours(turn: EndedTurn, { names, receipt, told }: Surroundings): TracedTurn {
   const { sent, finished } = turn
   const tools = callsOf(turn).flatMap(({ name }) => safe(name) ?? [])
   return {
@@ -125,6 +128,7 @@ function ours(turn: EndedTurn, { names, receipt }: Surroundings): TracedTurn {
     },
     receipt_id: String(sent.receipt),
     ...some('receipt', receipt),
+    ...told,
   }
 }
 

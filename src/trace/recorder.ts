@@ -9,7 +9,7 @@
  */
 import { randomBytes } from 'node:crypto'
 import type { Clock } from '../clock.js'
-import type { Logger, ResolvedConfig, TraceSettings } from '../config/index.js'
+import type { KeptSteps, Logger, ResolvedConfig, TraceSettings } from '../config/index.js'
 import { countOf } from '../dialects/index.js'
 import type { Identity } from '../identity/index.js'
 import { type Receipt, receiptOf } from '../link/report.js'
@@ -51,6 +51,14 @@ const NO_KEY = new Uint8Array(0)
 /** Of one prompt: more than any has, and no more memory than its text. */
 const MAX_BLOCKS = 1 << 20
 
+/** Whole receipts come with what the scheduler was told: its decisions can be made again from it. */
+export function keptSteps({ trace }: ResolvedConfig): KeptSteps | undefined {
+  if (trace === undefined || trace.receipts === 'id') return undefined
+  const scheduler = randomBytes(8).toString('hex')
+  if (trace.key === undefined) return { scheduler }
+  return { scheduler, key: Buffer.from(trace.key).toString('hex') }
+}
+
 /** The recorder that the options ask for. Throws CONFIG when a sink cannot be opened. */
 export function openRecorder(
   { trace, settings, logger }: ResolvedConfig,
@@ -80,6 +88,11 @@ export class Recorder implements Desk {
   #open = 0
   #isClosing = false
   #closed: Promise<void> | undefined
+
+  /** Whether all that the scheduler is told is kept. */
+  get keepsSteps(): boolean {
+    return this.#settings.receipts === 'full'
+  }
 
   /** Opens the sinks. Throws what one of them finds wrong with its options. */
   constructor(settings: TraceSettings, parts: RecorderParts) {
@@ -184,6 +197,7 @@ export class Recorder implements Desk {
         names: this.#namesOf(turn),
         blocks,
         receipt: this.#receipt(turn),
+        told: this.keepsSteps ? this.#parts.link.takeSteps() : undefined,
       })
       for (const outlet of takers) outlet.push(record)
     }

@@ -9,6 +9,7 @@ use warmpath_core::{TargetId, WorkerId};
 
 use crate::error::{Code, guard, invalid, refused};
 use crate::handle::{Handle, State};
+use crate::journal::{Act, bare};
 use crate::options::{Group, NewTarget, NewWorker};
 use crate::scheduler::{known_u64, room, time};
 
@@ -21,7 +22,11 @@ pub(crate) fn add_group(
 ) -> Result<u32, Code> {
     guard(|| {
         let options = Group::parse(&group)?.options();
-        let added = handle.change(|state| state.core.add_group(time(now), options));
+        let kept = bare(&group)?;
+        let added = handle.change(|state| {
+            state.note(time(now), || Act::AddGroup { options: kept });
+            state.core.add_group(time(now), options)
+        });
         Ok(added.map_err(|e| refused(&e))?.0)
     })
 }
@@ -34,8 +39,13 @@ pub(crate) fn add_target(
     mut out: Float64Array,
 ) -> Result<u32, Code> {
     guard(|| {
+        let kept = bare(&target)?;
         let target = NewTarget::parse(&target)?;
-        handle.call(room(&mut out)?, |state, _| state.add_target(target))
+        handle.call(room(&mut out)?, |state, _| {
+            let now = state.core.status().now;
+            state.note(now, || Act::AddTarget { options: kept });
+            state.add_target(target)
+        })
     })
 }
 
@@ -48,8 +58,14 @@ pub(crate) fn revise_target(
     mut out: Float64Array,
 ) -> Result<(), Code> {
     guard(|| {
+        let kept = bare(&revised)?;
         let revised = NewTarget::parse(&revised)?;
         handle.call(room(&mut out)?, |state, _| {
+            let now = state.core.status().now;
+            state.note(now, || Act::ReviseTarget {
+                target,
+                options: kept,
+            });
             state.revise_target(TargetId(target), revised)
         })
     })
@@ -64,6 +80,8 @@ pub(crate) fn remove_target(
 ) -> Result<(), Code> {
     guard(|| {
         handle.call(room(&mut out)?, |state, _| {
+            let now = state.core.status().now;
+            state.note(now, || Act::RemoveTarget { target });
             let removed = state.core.remove_target(TargetId(target));
             removed.map_err(|e| refused(&e))
         })
@@ -132,8 +150,10 @@ pub(crate) fn add_worker(
     mut out: Float64Array,
 ) -> Result<u32, Code> {
     guard(|| {
+        let kept = bare(&worker)?;
         let worker = NewWorker::parse(&worker)?;
         handle.call(room(&mut out)?, |state, _| {
+            state.note(time(now), || Act::AddWorker { options: kept });
             state.add_worker(time(now), worker)
         })
     })
@@ -148,20 +168,14 @@ pub(crate) fn set_health(
     health: u32,
     mut out: Float64Array,
 ) -> Result<(), Code> {
-    let health = match health {
-        0 => Health::Up,
-        1 => Health::Draining,
-        2 => Health::Down,
-        3 => Health::Removed,
-        4 => Health::Limited,
-        _ => {
-            return Err(invalid(
-                "health is 0 up, 1 draining, 2 down, 3 removed or 4 limited",
-            ));
-        }
-    };
     guard(|| {
+        let number = health;
+        let health = health_of(health)?;
         handle.call(room(&mut out)?, |state, _| {
+            state.note(time(now), || Act::Health {
+                worker,
+                health: number,
+            });
             let State { core, settled, .. } = state;
             let set = core.set_health(time(now), WorkerId(worker), health, settled);
             set.map_err(|e| refused(&e))?;
@@ -171,4 +185,18 @@ pub(crate) fn set_health(
             Ok(())
         })
     })
+}
+
+/// By its number.
+pub(crate) fn health_of(number: u32) -> Result<Health, Code> {
+    match number {
+        0 => Ok(Health::Up),
+        1 => Ok(Health::Draining),
+        2 => Ok(Health::Down),
+        3 => Ok(Health::Removed),
+        4 => Ok(Health::Limited),
+        _ => Err(invalid(
+            "health is 0 up, 1 draining, 2 down, 3 removed or 4 limited",
+        )),
+    }
 }

@@ -120,6 +120,95 @@ impl<'a> Head<'a> {
     }
 }
 
+/// A frame taken apart: numbers as they stand in it, texts by what they are.
+pub(crate) struct Parts<'a> {
+    pub(crate) fixed: &'a [u32],
+    /// Tenant, session, parent, route, cache salt.
+    pub(crate) names: [&'a [u8]; 5],
+    pub(crate) targets: &'a [u32],
+    pub(crate) tool_results: Vec<&'a [u8]>,
+    pub(crate) state: Vec<&'a [u8]>,
+    /// Length and flags of each.
+    pub(crate) segments: &'a [u32],
+}
+
+impl Parts<'_> {
+    /// Whether some of the prompt is not in the frame.
+    pub(crate) fn is_recalled(&self) -> bool {
+        self.fixed[1] == RECALLED
+    }
+
+    /// Whether a segment changes with each conversation.
+    pub(crate) fn has_volatile(&self) -> bool {
+        let mut flags = self.segments.iter().skip(1).step_by(2);
+        flags.any(|flags| flags & VOLATILE != 0)
+    }
+}
+
+/// A frame that owns its arrays.
+#[derive(Default)]
+pub(crate) struct FrameBuffer {
+    head: Vec<u32>,
+    ids: Vec<u8>,
+}
+
+impl FrameBuffer {
+    /// Puts together what [`Frame::parts`] takes apart; `fixed` may leave lengths and counts open.
+    pub(crate) fn fill(&mut self, parts: &Parts<'_>) {
+        let (head, ids) = (&mut self.head, &mut self.ids);
+        head.clear();
+        ids.clear();
+        head.extend_from_slice(parts.fixed);
+        head.resize(HEAD, 0);
+        for (slot, name) in [4, 5, 6, 13, 14].into_iter().zip(parts.names) {
+            head[slot] = name.len() as u32;
+            ids.extend_from_slice(name);
+        }
+        head[8] = parts.targets.len() as u32;
+        head[9] = parts.tool_results.len() as u32;
+        head[10] = parts.state.len() as u32;
+        head[11] = parts.segments.len() as u32 / 2;
+        head.extend_from_slice(parts.targets);
+        for id in parts.tool_results.iter().chain(&parts.state) {
+            head.push(id.len() as u32);
+            ids.extend_from_slice(id);
+        }
+        head.extend_from_slice(parts.segments);
+    }
+
+    /// The frame with this prompt.
+    pub(crate) fn frame<'a>(&'a self, prompt: &'a [u8]) -> Frame<'a> {
+        Frame {
+            head: &self.head,
+            ids: &self.ids,
+            prompt,
+        }
+    }
+}
+
+impl<'a> Frame<'a> {
+    /// Takes it apart.
+    pub(crate) fn parts(&self) -> Result<Parts<'a>, Code> {
+        let head = Head::read(self.head)?;
+        let mut bytes = Cursor {
+            rest: self.ids,
+            name: "ids",
+        };
+        let mut name = |slot| bytes.take(head.length(slot));
+        let names = [name(4)?, name(5)?, name(6)?, name(13)?, name(14)?];
+        let tool_results = ids(&mut bytes, head.tool_results)?.iter().collect();
+        let state = ids(&mut bytes, head.state)?.iter().collect();
+        Ok(Parts {
+            fixed: head.fixed,
+            names,
+            targets: head.targets,
+            tool_results,
+            state,
+            segments: head.segments,
+        })
+    }
+}
+
 impl Frame<'_> {
     /// What its body was recalled as, if it was.
     pub(crate) fn ticket(&self) -> Option<u32> {

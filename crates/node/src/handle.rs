@@ -20,6 +20,7 @@ use warmpath_core::{GroupId, Micros, ReservationId, TargetId, WorkerId};
 use crate::error::{Code, closed, invalid, refused};
 use crate::feed::Ear;
 use crate::frame::Lists;
+use crate::journal::{Act, Journal};
 use crate::options::{NewTarget, NewWorker, Options};
 use crate::out;
 
@@ -50,6 +51,8 @@ pub(crate) struct State {
     /// The body that was recalled last, for the submit of its turn, and its number.
     recalled: Option<Recalled>,
     ticket: u32,
+    /// What it is told, where a trace wants to know.
+    pub(crate) journal: Option<Box<Journal>>,
 }
 
 struct Mailbox {
@@ -190,16 +193,22 @@ impl Drop for Handle {
 impl Shared {
     fn new(name: Option<String>, text: &str) -> Result<Self, Code> {
         let options = Options::parse(text)?;
+        let journal = options.steps.as_ref();
+        let journal = journal
+            .map(|steps| Journal::open(steps, text))
+            .transpose()?;
+        let mut state = State::new(options)?;
+        state.journal = journal.map(Box::new);
         Ok(Self {
             name,
-            state: Mutex::new(State::new(options)?),
+            state: Mutex::new(state),
         })
     }
 }
 
 impl State {
     /// A scheduler with its whole fleet.
-    fn new(options: Options) -> Result<Self, Code> {
+    pub(crate) fn new(options: Options) -> Result<Self, Code> {
         let core = Scheduler::new(options.config()).map_err(|e| refused(&e))?;
         let mut state = Self {
             core,
@@ -215,6 +224,7 @@ impl State {
             holders: HashMap::new(),
             recalled: None,
             ticket: 0,
+            journal: None,
         };
         for group in &options.groups {
             let added = state.core.add_group(Micros::default(), group.options());
@@ -348,6 +358,22 @@ impl State {
         self.ear.hear(now, &mut self.core, weight);
     }
 
+    /// Keeps what the scheduler is told, where a trace wants to know.
+    pub(crate) fn note(&mut self, now: Micros, act: impl FnOnce() -> Act) {
+        if let Some(journal) = &mut self.journal {
+            journal.note(now, act());
+        }
+    }
+
+    /// Runs the timers that are due. Whoever calls the core runs them too; what is kept here is a call
+    /// that does nothing else.
+    pub(crate) fn advance(&mut self, now: Micros) {
+        if self.core.next_wake().is_some_and(|wake| wake <= now) {
+            self.note(now, || Act::Wake);
+        }
+        self.core.advance(now, &mut self.settled);
+    }
+
     /// Notes whose thread a turn belongs to.
     pub(crate) fn hold(&mut self, id: ReservationId, mailbox: u32) {
         self.holders.insert(id, mailbox);
@@ -368,6 +394,7 @@ impl State {
             .collect();
         ids.sort_unstable();
         for id in ids {
+            self.note(now, || Act::Cancel { turn: id.0 });
             self.core.cancel(now, id, &mut self.settled);
             self.settled.push(Settled {
                 reservation: id,

@@ -7,6 +7,7 @@ mod feed;
 mod fleet;
 mod frame;
 mod handle;
+mod journal;
 mod models;
 mod options;
 mod out;

@@ -14,6 +14,7 @@ use warmpath_core::{GroupId, Micros};
 
 use crate::error::{Code, invalid};
 use crate::feed::KvEvents;
+use crate::journal::JournalOptions;
 use crate::models::{Continuity, NewModel};
 
 /// A whole scheduler: its settings and the fleet that it starts with.
@@ -33,6 +34,8 @@ pub(crate) struct Options {
     limits: Bounds,
     #[serde(default)]
     seed: u64,
+    /// Whether what it is told is kept for a trace.
+    pub(crate) steps: Option<JournalOptions>,
 }
 
 #[derive(Deserialize)]

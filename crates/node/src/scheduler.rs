@@ -7,7 +7,7 @@ use napi_derive::napi;
 
 use warmpath_core::continuity::Reason;
 use warmpath_core::receipt::Reported;
-use warmpath_core::scheduler::{Completion, Fault, Scheduler, Settled};
+use warmpath_core::scheduler::{Completion, Fault, derived_hash};
 use warmpath_core::session::Phase;
 use warmpath_core::{Micros, ReservationId, TargetId, WorkerId};
 
@@ -15,6 +15,7 @@ use crate::error::{Code, guard, invalid, refused};
 use crate::feed::{IDLE_SLICE, TURN_SLICE};
 use crate::frame::{Frame, answer_ids, text};
 use crate::handle::{Handle, State, Wake, check};
+use crate::journal::{Act, bare};
 use crate::models::NewModel;
 use crate::{out as slots, report};
 
@@ -115,10 +116,17 @@ pub(crate) fn submit_turn(
                 core,
                 lists,
                 settled,
+                journal,
                 ..
             } = state;
             let turn = frame.read(lists, recalled.as_ref())?;
-            let submitted = match core.submit(time(now), &turn, settled) {
+            let submitted = core.submit(time(now), &turn, settled);
+            if let Some(journal) = journal {
+                let taken = submitted.as_ref().ok();
+                let known = (taken.map(|s| s.reservation), taken.and_then(|s| s.derived));
+                journal.submitted(time(now), &frame, known, core);
+            }
+            let submitted = match submitted {
                 Err(error) if error.is_not_recalled() => return Ok(slots::AGAIN),
                 submitted => submitted.map_err(|e| refused(&e))?,
             };
@@ -163,7 +171,9 @@ pub(crate) fn reroute_turn(
         false => Fault::Passing,
     };
     let mut decision = [0.0; slots::SETTLED];
-    settling(handle, &mut out, |core, settled| {
+    settling(handle, &mut out, |state| {
+        state.note(time(now), || Act::Reroute { turn: id.0, lasts });
+        let State { core, settled, .. } = state;
         let placement = core.reroute(time(now), id, fault, settled);
         let placement = placement.map_err(|e| refused(&e))?;
         slots::placed(core, id, &placement, &mut decision);
@@ -182,7 +192,9 @@ pub(crate) fn first_token(
     mut out: Float64Array,
 ) -> Result<(), Code> {
     let id = reservation_id(reservation)?;
-    settling(handle, &mut out, |core, settled| {
+    settling(handle, &mut out, |state| {
+        state.note(time(now), || Act::FirstToken { turn: id.0 });
+        let State { core, settled, .. } = state;
         core.first_token(time(now), id, settled);
         Ok(())
     })
@@ -222,6 +234,9 @@ pub(crate) fn complete_turn(
             state: state_ids,
         };
         handle.call(room(&mut out)?, |state, _| {
+            if let Some(journal) = &mut state.journal {
+                journal.completed(time(now), id, &completion);
+            }
             let State { core, settled, .. } = state;
             let found = core.complete(time(now), id, &completion, settled);
             state.drop_holder(id);
@@ -241,6 +256,7 @@ pub(crate) fn cancel_turn(
     guard(|| {
         let id = reservation_id(reservation)?;
         handle.call(room(&mut out)?, |state, _| {
+            state.note(time(now), || Act::Cancel { turn: id.0 });
             let State { core, settled, .. } = state;
             let found = core.cancel(time(now), id, settled);
             state.drop_holder(id);
@@ -259,7 +275,7 @@ pub(crate) fn poll_scheduler(
     guard(|| {
         handle.call(room(&mut out)?, |state, _| {
             state.hear(time(now), IDLE_SLICE);
-            state.core.advance(time(now), &mut state.settled);
+            state.advance(time(now));
             Ok(())
         })
     })
@@ -292,6 +308,7 @@ pub(crate) fn candidates(
         let frame = Frame { head, ids, prompt };
         handle.call(room(&mut out)?, |state, _| {
             state.hear(time(now), TURN_SLICE);
+            state.advance(time(now));
             let State {
                 core,
                 lists,
@@ -319,6 +336,7 @@ pub(crate) fn reset_cache(
         handle.call(room(&mut out)?, |state, _| {
             // What the engine had said before is not to come after.
             state.hear(time(now), usize::MAX);
+            state.note(time(now), || Act::ResetCache { worker });
             let reset = state.core.reset_cache(time(now), WorkerId(worker));
             reset.map_err(|e| refused(&e))
         })
@@ -334,7 +352,12 @@ pub(crate) fn end_session(
     session: String,
     mut out: Float64Array,
 ) -> Result<(), Code> {
-    settling(handle, &mut out, |core, settled| {
+    settling(handle, &mut out, |state| {
+        if let Some(journal) = &mut state.journal {
+            let derived = derived_hash(&session);
+            journal.session_ended(time(now), (&tenant, &session), derived);
+        }
+        let State { core, settled, .. } = state;
         core.end_session(time(now), &tenant, &session, settled);
         Ok(())
     })
@@ -374,8 +397,14 @@ pub(crate) fn set_model(
     model: String,
 ) -> Result<(), Code> {
     guard(|| {
+        let card = bare(&model)?;
         let model = NewModel::parse(&model)?;
         handle.change(|state| {
+            let now = state.core.status().now;
+            state.note(now, || Act::SetModel {
+                target,
+                model: card,
+            });
             let set = state.core.set_model(TargetId(target), model);
             set.map_err(|e| refused(&e))
         })
@@ -426,14 +455,9 @@ pub(crate) fn provoke_panic(
 fn settling<T>(
     handle: &External<Handle>,
     out: &mut Float64Array,
-    f: impl FnOnce(&mut Scheduler, &mut Vec<Settled>) -> Result<T, Code>,
+    f: impl FnOnce(&mut State) -> Result<T, Code>,
 ) -> Result<T, Code> {
-    guard(|| {
-        handle.call(room(out)?, |state, _| {
-            let State { core, settled, .. } = state;
-            f(core, settled)
-        })
-    })
+    guard(|| handle.call(room(out)?, |state, _| f(state)))
 }
 
 /// The caller's array, long enough for the head, a decision and one settled hold.

@@ -12,6 +12,7 @@ use warmpath_core::snapshot::{Downtime, Exact, RestoreOptions, Restored};
 
 use crate::error::{Code, guard, invalid, refused};
 use crate::handle::Handle;
+use crate::journal::Act;
 use crate::scheduler::{room, time};
 
 /// A snapshot that is being written.
@@ -113,6 +114,7 @@ pub(crate) fn restore_snapshot(
             downtime: Downtime::SameClock,
         };
         let restored = handle.call(room(&mut out)?, |state, _| {
+            state.note(time(now), || Act::Restored);
             let restored = state.core.restore(time(now), bytes, options);
             restored.map_err(|e| refused(&e))
         });

@@ -149,6 +149,12 @@ impl TraceError {
         }
     }
 
+    /// What is wrong with a line, as one who looks deeper into a record sees it.
+    #[must_use]
+    pub fn in_line(kind: ErrorKind, detail: impl Into<String>, file: &Path, line: u64) -> Self {
+        Self::new(Fault::new(kind, detail), file, Place::Line(line))
+    }
+
     /// What is wrong.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {

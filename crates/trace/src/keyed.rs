@@ -39,6 +39,14 @@ pub fn keyed(hash: u64, key: &Key) -> u64 {
     hasher.finish()
 }
 
+/// The number that stands for a text in traces that are written with `key`.
+#[must_use]
+pub fn keyed_text(text: &(impl AsRef<[u8]> + ?Sized), key: &Key) -> u64 {
+    let mut hasher = SipHasher24::new_with_key(&key.0);
+    hasher.write(text.as_ref());
+    hasher.finish()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -35,7 +35,7 @@ pub use builder::{NewStart, NewTurn, WorkloadBuilder, WorkloadError};
 pub use detect::Format;
 pub use error::{ErrorKind, Place, TraceError};
 pub use even::even_blocks;
-pub use keyed::{Key, keyed};
+pub use keyed::{Key, keyed, keyed_text};
 pub use read::{Loaded, Options, Report, SideChains, for_each, read, read_bytes};
 pub use record::{
     AgentContext, Event, FinishReason, PhaseAfter, REQUEST_TRACE_SCHEMA, Record, Replay, Request,

@@ -242,8 +242,11 @@ fn the_same_bytes_give_the_same_workload() {
 #[test]
 fn a_picture_has_a_track_for_each_session_and_worker() {
     let mut writer = PerfettoWriter::new(Vec::new()).expect("to memory");
-    let mut draw = |record: Record| writer.write(&record).expect("to memory");
-    records(&fixture("request-trace.jsonl"), &mut draw).expect("reads");
+    let mut draw = |record: Record, _: &Path, _| {
+        writer.write(&record).expect("to memory");
+        Ok(())
+    };
+    records(&[fixture("request-trace.jsonl")], &mut draw).expect("reads");
     let picture = writer.finish().expect("to memory");
     let picture: serde_json::Value = serde_json::from_slice(&picture).expect("JSON");
     let events = picture["traceEvents"].as_array().expect("events");

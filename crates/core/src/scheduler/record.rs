@@ -145,7 +145,8 @@ pub fn derived_name(hash: u64) -> String {
     format!("prompt-{hash:016x}")
 }
 
-/// What [`derived_name`] made a name of.
-pub(super) fn derived_hash(name: &str) -> Option<u64> {
+/// What [`derived_name`] made a name of; `None` for a name that it did not make.
+#[must_use]
+pub fn derived_hash(name: &str) -> Option<u64> {
     u64::from_str_radix(name.strip_prefix("prompt-")?, 16).ok()
 }

@@ -69,22 +69,22 @@ pub fn write_perfetto(
     path: String,
 ) -> Result<AsyncTask<Background<String>>, Code> {
     guard(|| {
+        let sources: Vec<PathBuf> = sources.into_iter().map(PathBuf::from).collect();
         Ok(background(move || {
             let failed = |error: std::io::Error| unwritable(&path, &error);
             let mut writer = create(&path)
                 .and_then(PerfettoWriter::new)
                 .map_err(failed)?;
             let (mut rows, mut fault) = (0u64, None);
-            for source in &sources {
-                records(&PathBuf::from(source), &mut |record| {
-                    rows += 1;
-                    let written = writer.write(&record);
-                    if let (Err(error), None) = (written, &fault) {
-                        fault = Some(error);
-                    }
-                })
-                .map_err(|error| unreadable(&error))?;
-            }
+            records(&sources, &mut |record, _, _| {
+                rows += 1;
+                let written = writer.write(&record);
+                if let (Err(error), None) = (written, &fault) {
+                    fault = Some(error);
+                }
+                Ok(())
+            })
+            .map_err(|error| unreadable(&error))?;
             match fault {
                 Some(error) => Err(failed(error)),
                 None => writer.finish().map_err(failed),

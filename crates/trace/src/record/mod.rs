@@ -7,13 +7,14 @@
 //! Types only: [`crate::RecordWriter`] writes them, [`records`] reads them, and the reader of
 //! workloads takes of them what it needs. Unknown fields are passed over, so that a newer recorder
 //! does not break an older reader; an unknown schema is an error.
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::detect::{Format, detect};
 use crate::error::{ErrorKind, Fault, Place, TraceError};
-use crate::input::{self, Lines};
+use crate::input::{self, Lines, Named};
 use crate::leaf::{self, MILLIS, Num};
 
 mod request;
@@ -101,6 +102,12 @@ pub struct Warmpath {
     /// The receipt itself, if it was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receipt: Option<serde_json::Value>,
+    /// The scheduler that decided, if it keeps what it is told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scheduler: Option<String>,
+    /// What that was told since the record before: its decisions can be made again from it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<serde_json::Value>,
 }
 
 /// The phase of a session.
@@ -214,20 +221,47 @@ fn explained(line: &str, error: serde_json::Error) -> Fault {
     error.into()
 }
 
-/// Shows each record of one of our own traces, of any event type, in order; decompresses it.
+/// Shows each record of our own traces, of any event type, in order, with its file and line; decompresses
+/// them. Files of folders that are no such traces are passed over. Returns how many were.
 ///
 /// # Errors
-/// [`TraceError`] for the first line that is no record, with its number.
-pub fn records(path: &Path, visit: &mut dyn FnMut(Record)) -> Result<(), TraceError> {
-    let at = |place, fault| TraceError::new(fault, path, place);
-    let bytes = input::open(path).map_err(|fault| at(Place::File, fault))?;
-    let mut lines = Lines::new(bytes, crate::Options::default().max_line_bytes);
-    loop {
-        let record = match lines.next() {
-            Ok(Some((_, line))) => Record::parse(line),
-            Ok(None) => return Ok(()),
-            Err(fault) => Err(fault),
-        };
-        visit(record.map_err(|fault| at(Place::Line(lines.number()), fault))?);
+/// [`TraceError`] for the first line that is no record, with its number, and for a file or a folder
+/// without any.
+pub fn records(
+    sources: &[PathBuf],
+    visit: &mut dyn FnMut(Record, &Path, u64) -> Result<(), TraceError>,
+) -> Result<u64, TraceError> {
+    let mut passed_over = 0;
+    for found in input::list(sources)? {
+        let path = found.path.as_path();
+        if found.named == Named::Folder && !is_ours(path) {
+            passed_over += 1;
+            continue;
+        }
+        let at = |place, fault| TraceError::new(fault, path, place);
+        let bytes = input::open(path).map_err(|fault| at(Place::File, fault))?;
+        let mut lines = Lines::new(bytes, crate::Options::default().max_line_bytes);
+        let mut is_empty = true;
+        loop {
+            let record = match lines.next() {
+                Ok(Some((_, line))) => Record::parse(line),
+                Ok(None) => break,
+                Err(fault) => Err(fault),
+            };
+            let number = lines.number();
+            let record = record.map_err(|fault| at(Place::Line(number), fault))?;
+            is_empty = false;
+            visit(record, path, number)?;
+        }
+        if is_empty {
+            let fault = Fault::new(ErrorKind::Empty, "there is no record in it");
+            return Err(at(Place::File, fault));
+        }
     }
+    Ok(passed_over)
+}
+
+fn is_ours(path: &Path) -> bool {
+    let format = input::open(path).and_then(detect);
+    format.is_ok_and(|format| format == Format::RequestTrace)
 }

@@ -8,29 +8,85 @@ use serde_json::Value;
 use warmpath_core::WorkerId;
 use warmpath_core::receipt::{Candidate, PromptNote, Receipt};
 use warmpath_core::scheduler::recompute;
+use warmpath_core::score::kv::KvConfig;
 
-use super::again::weights;
-
-/// What was decided, as paths into a receipt. Locks follow from ids that a record does not have; where a
-/// turn went because of one is given.
-const DECIDED: [&str; 5] = [
+/// What was decided, and what it followed from, as paths into a receipt. Names of sessions are digests, and
+/// what is said of an engine's evidence changes with the time.
+const DECIDED: [&str; 17] = [
     "/worker",
     "/target",
     "/admission/verdict",
+    "/admission/heldMs",
+    "/admission/worker",
+    "/model/reason",
+    "/model/switched",
+    "/lock/decided",
+    "/lock/escaped",
+    "/lock/stripped",
+    "/detour",
+    "/moved",
+    "/prompt/tokens",
     "/predictedCachedTokens",
+    "/trust",
     "/eligible",
+    "/weights/draw",
 ];
 
 /// The terms of a candidate.
-const TERMS: [&str; 7] = [
+const TERMS: [&str; 10] = [
     "worker",
+    "rank",
     "overlapTokens",
+    "hostTokens",
+    "diskTokens",
     "prefillTokens",
     "activeTokens",
     "additionalTokens",
     "requests",
     "cost",
 ];
+
+/// What must be a number for a receipt to be one.
+const NUMBERS: [&str; 5] = [
+    "overlapTokens",
+    "prefillTokens",
+    "activeTokens",
+    "additionalTokens",
+    "requests",
+];
+
+/// Whether this is a receipt, as far as it is looked at here. Says what is wrong.
+pub(super) fn check(receipt: &Value) -> Result<(), String> {
+    if !receipt.is_object() {
+        return Err("it is no object".to_owned());
+    }
+    let listed = receipt.get("candidates");
+    let rows = listed.and_then(Value::as_array);
+    let rows = rows.ok_or_else(|| "candidates is no list".to_owned())?;
+    for (index, row) in rows.iter().enumerate() {
+        let of_row = |name: &str| format!("candidates[{index}].{name}");
+        if !row["worker"].is_string() {
+            return Err(format!("{} is no text", of_row("worker")));
+        }
+        if !row["cost"].is_number() {
+            return Err(format!("{} is no number", of_row("cost")));
+        }
+        if let Some(name) = NUMBERS.iter().find(|name| !row[**name].is_u64()) {
+            return Err(format!("{} is no count", of_row(name)));
+        }
+    }
+    for path in ["/prompt/tokens", "/prompt/unitTokens"] {
+        if receipt.pointer(path).and_then(Value::as_u64).is_none() {
+            return Err(format!("{} is no count", path[1..].replace('/', ".")));
+        }
+    }
+    for path in ["/admission/verdict", "/target"] {
+        if receipt.pointer(path).and_then(Value::as_str).is_none() {
+            return Err(format!("{} is no text", path[1..].replace('/', ".")));
+        }
+    }
+    Ok(())
+}
 
 /// The first difference in words; `None` if there is none.
 pub(super) fn first(recorded: &Value, now: &Value) -> Option<String> {
@@ -135,5 +191,17 @@ fn parse(receipt: &Value) -> Receipt {
             ..PromptNote::default()
         },
         ..Receipt::default()
+    }
+}
+
+fn weights(receipt: &Value) -> KvConfig {
+    let default = KvConfig::default();
+    let weight = |name: &str, or: f64| receipt["weights"][name].as_f64().unwrap_or(or);
+    KvConfig {
+        overlap_credit: weight("overlapCredit", default.overlap_credit),
+        credit_decay: weight("overlapDecay", default.credit_decay),
+        prefill_scale: weight("prefillScale", default.prefill_scale),
+        request_weight: weight("requestWeight", default.request_weight),
+        ..default
     }
 }

@@ -1,124 +1,128 @@
-//! Decisions as their records tell of them, in the order in which they were made.
-use std::path::PathBuf;
+//! Decisions and steps as records tell of them.
+use std::path::{Path, PathBuf};
 
+use hashbrown::{HashMap, HashSet};
 use napi::bindgen_prelude::Result;
 use serde_json::Value;
 
-use warmpath_core::Micros;
-use warmpath_core::receipt::Reported;
-use warmpath_core::session::Phase;
-use warmpath_trace::{PhaseAfter, Record, records};
+use warmpath_trace::{ErrorKind, Record, TraceError, records};
 
+use super::differ;
 use crate::error::{Code, invalid, unreadable};
+use crate::journal::Step;
 
-/// One decision, and what became of the turn.
+/// One decision.
 pub(super) struct Recorded {
     pub(super) request: String,
     pub(super) session: Option<String>,
-    pub(super) parent: Option<String>,
-    pub(super) is_final: bool,
-    pub(super) hashes: Vec<u64>,
-    /// What was sent upstream.
-    pub(super) model: String,
-    pub(super) received: Micros,
-    pub(super) first_token: Option<Micros>,
-    pub(super) end: Micros,
-    pub(super) is_completed: bool,
-    pub(super) reported: Reported,
-    pub(super) phase: Option<Phase>,
-    /// The number of the receipt: decisions are numbered as they are made.
-    pub(super) number: u64,
+    /// The turn, as its scheduler numbers turns.
+    pub(super) turn: u64,
     pub(super) receipt: Value,
 }
 
-/// All decisions of a recording.
+/// What one scheduler has left in a trace.
+#[derive(Default)]
 pub(super) struct Recording {
-    pub(super) decisions: Vec<Recorded>,
-    /// Records without a whole receipt.
-    pub(super) without: u64,
+    /// In order; empty where nothing was kept.
+    pub(super) steps: Vec<Step>,
+    /// By the numbers of their receipts: decisions are numbered as they are made.
+    pub(super) decisions: HashMap<u64, Recorded>,
 }
 
-/// Reads recordings, the earliest decision first.
-pub(super) fn read(paths: &[PathBuf]) -> Result<Recording, Code> {
-    let (mut decisions, mut without) = (Vec::new(), 0);
-    for path in paths {
-        records(path, &mut |record| match Recorded::of(record) {
-            Some(recorded) => decisions.push(recorded),
-            None => without += 1,
-        })
-        .map_err(|error| unreadable(&error))?;
-    }
-    if decisions.is_empty() {
+/// All of a trace.
+#[derive(Default)]
+pub(super) struct Recordings {
+    /// In the order of their first records.
+    pub(super) all: Vec<Recording>,
+    /// Records without a whole receipt.
+    pub(super) without: u64,
+    /// Files of folders that are no trace of ours.
+    pub(super) passed_over: u64,
+}
+
+/// Reads files and folders. What is there twice counts once.
+pub(super) fn read(paths: &[PathBuf]) -> Result<Recordings, Code> {
+    let mut reading = Reading::default();
+    let passed_over = records(paths, &mut |record, path, line| {
+        reading.take(record, path, line)
+    });
+    reading.found.passed_over = passed_over.map_err(|error| unreadable(&error))?;
+    let mut found = reading.found;
+    if found
+        .all
+        .iter()
+        .all(|recording| recording.decisions.is_empty())
+    {
         return Err(invalid(
             "no record has a whole receipt: record with `trace: { receipts: 'full' }`",
         ));
     }
-    decisions.sort_by_key(|recorded| recorded.number);
-    Ok(Recording { decisions, without })
+    for recording in &mut found.all {
+        recording.steps.sort_by_key(|step| step.n);
+        recording.steps.dedup_by_key(|step| step.n);
+    }
+    Ok(found)
 }
 
-impl Recorded {
-    /// `None` for a record of something else, or without a receipt.
-    fn of(record: Record) -> Option<Self> {
-        let (request, ours) = (record.event.request?, record.event.warmpath?);
-        let (receipt, timings) = (ours.receipt.clone()?, ours.timings?);
-        let agent = record.event.agent_context;
-        Some(Self {
-            number: receipt["id"].as_str()?.parse().ok()?,
-            received: micros(timings.received),
-            first_token: timings.first_token.map(micros),
-            end: micros(timings.end),
-            is_final: agent.is_some_and(|agent| agent.session_final == Some(true)),
-            hashes: request
-                .replay
-                .as_ref()
-                .map(|replay| replay.input_sequence_hashes.clone())
-                .unwrap_or_default(),
-            model: request.model.clone().unwrap_or_default(),
-            is_completed: receipt["outcome"]["state"] == "completed",
-            reported: reported(&receipt),
-            phase: ours.phase.map(|phase| match phase {
-                PhaseAfter::Acting => Phase::Acting,
-                PhaseAfter::Reasoning => Phase::Reasoning,
-            }),
+#[derive(Default)]
+struct Reading {
+    found: Recordings,
+    /// Which recording is which scheduler's.
+    named: HashMap<String, usize>,
+    requests: HashSet<String>,
+}
+
+impl Reading {
+    fn take(
+        &mut self,
+        record: Record,
+        path: &Path,
+        line: u64,
+    ) -> std::result::Result<(), TraceError> {
+        let bad = |detail: String| TraceError::in_line(ErrorKind::InvalidValue, detail, path, line);
+        let event = record.event;
+        if event.event_type != "request_end" {
+            return Ok(());
+        }
+        let (Some(request), Some(ours)) = (event.request, event.warmpath) else {
+            self.found.without += 1;
+            return Ok(());
+        };
+        // Decisions of whoever keeps no steps are checked one by one, so that they may be together.
+        let scheduler = ours.scheduler.unwrap_or_default();
+        let all = &mut self.found.all;
+        let at = *self.named.entry(scheduler).or_insert_with(|| {
+            all.push(Recording::default());
+            all.len() - 1
+        });
+        let recording = &mut all[at];
+        if !self.requests.insert(request.request_id.clone()) {
+            return Ok(());
+        }
+        for step in ours.steps {
+            let step = serde_json::from_value(step);
+            let step = step.map_err(|error| bad(format!("a step of the scheduler: {error}")))?;
+            recording.steps.push(step);
+        }
+        let Some(receipt) = ours.receipt else {
+            self.found.without += 1;
+            return Ok(());
+        };
+        differ::check(&receipt).map_err(|detail| bad(format!("the receipt: {detail}")))?;
+        let number = receipt["id"].as_str().and_then(|id| id.parse().ok());
+        let number: u64 = number.ok_or_else(|| bad("the receipt: id is no number".to_owned()))?;
+        // Without steps a number says nothing.
+        let number = match recording.steps.is_empty() && recording.decisions.contains_key(&number) {
+            true => u64::MAX - recording.decisions.len() as u64,
+            false => number,
+        };
+        let recorded = Recorded {
             request: request.request_id,
             session: ours.session,
-            parent: ours.parent,
+            turn: receipt["reservation"].as_u64().unwrap_or(u64::MAX),
             receipt,
-        })
+        };
+        recording.decisions.insert(number, recorded);
+        Ok(())
     }
-
-    /// Whether the record has the very blocks that were decided on.
-    pub(super) fn is_exact(&self) -> bool {
-        let prompt = &self.receipt["prompt"];
-        let unit = prompt["unitTokens"].as_u64().unwrap_or(0);
-        let tokens = prompt["tokens"].as_u64().unwrap_or(0);
-        let blocks = prompt["blocks"].as_u64();
-        // Text is cut in pieces of its own; blocks of tokens are complete but for the last one.
-        blocks == Some(self.hashes.len() as u64)
-            && unit > 0
-            && (tokens / unit..=tokens.div_ceil(unit)).contains(&(self.hashes.len() as u64))
-    }
-
-    /// Tokens of the prompt as they were decided on.
-    pub(super) fn tokens(&self) -> u32 {
-        let tokens = self.receipt["prompt"]["tokens"].as_u64().unwrap_or(0);
-        u32::try_from(tokens).unwrap_or(u32::MAX)
-    }
-}
-
-fn reported(receipt: &Value) -> Reported {
-    let count = |name: &str| {
-        let count = receipt["outcome"][name].as_u64()?;
-        Some(u32::try_from(count).unwrap_or(u32::MAX))
-    };
-    Reported {
-        prompt_tokens: count("promptTokens"),
-        cached_tokens: count("cachedTokens"),
-        completion_tokens: count("completionTokens"),
-    }
-}
-
-fn micros(ms: f64) -> Micros {
-    Micros((ms * 1_000.0).round().max(0.0) as u64)
 }
