@@ -40,8 +40,8 @@ export declare function addWorker(handle: SchedulerHandle, now: number, worker: 
 /** Begins a snapshot; one that another caller is writing is void from now on. */
 export declare function beginSnapshot(handle: SchedulerHandle): SnapshotHandle
 
-/** The turn will not be answered. Returns false when it had ended before. */
-export declare function cancelTurn(handle: SchedulerHandle, now: number, reservation: number, out: Float64Array): boolean
+/** The turn will not be answered; `failed`: because the upstream did. Returns false when it had ended before. */
+export declare function cancelTurn(handle: SchedulerHandle, now: number, reservation: number, failed: boolean, out: Float64Array): boolean
 
 /** Every worker that could take the turn now, the cheapest first, as JSON. */
 export declare function candidates(handle: SchedulerHandle, now: number, head: Uint32Array, ids: Uint8Array, prompt: Uint8Array, out: Float64Array): string

@@ -86,10 +86,10 @@ test('numbers that are no numbers of turns, tokens or times change nothing', (t)
   const usage = (...numbers: number[]) => Float64Array.from(numbers)
   const lengths = new Uint32Array(2)
   for (const id of [Number.NaN, -1, 0.5, Number.POSITIVE_INFINITY]) {
-    t.throws(() => cancelTurn(handle, 1e6, id, out()), { code: 'WARMPATH_INVALID_ARGUMENT' })
+    t.throws(() => cancelTurn(handle, 1e6, id, false, out()), { code: 'WARMPATH_INVALID_ARGUMENT' })
     t.is(receipt(handle, id), null)
   }
-  t.false(cancelTurn(handle, 1e6, 999, out()))
+  t.false(cancelTurn(handle, 1e6, 999, true, out()))
   t.is(holdPosition(handle, 999), 0)
   t.throws(() => rerouteTurn(handle, 1e6, 999, false, out()), { code: 'WARMPATH_UNKNOWN_ID' })
   t.throws(() => completeTurn(handle, 1e6, 1, usage(1), lengths, NONE.ids, out()), {

@@ -5,7 +5,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSy
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { gzipSync } from 'node:zlib'
+import { gunzipSync, gzipSync } from 'node:zlib'
 import test, { type ExecutionContext } from 'ava'
 import { WarmpathError } from '../src/errors.js'
 import { Workload } from '../src/workload.js'
@@ -224,4 +224,103 @@ test('prompts that are too large, and answers that outgrow the cache, are counte
   const { rows: found } = JSON.parse(readFileSync(join(folder, 'rows.json'), 'utf8'))
   const failed = found.find((row: { name: string }) => row.name === 'kv.w1.recorded.turns_failed')
   t.is(failed.value, 2)
+})
+
+test('numbers are refused in the words of their option, with exit code 2', async (t) => {
+  const folder = trace(t, ROW)
+  for (const [args, message] of [
+    [['--cache', '100'], /--cache 100: it must be from one block of 512 tokens to \d+ of them/],
+    [['--host', '100'], /--host 100: it must be from one block of 512 tokens/],
+    [['--cache', '1099511627776'], /--cache 1099511627776: it must be from one block/],
+    [['--seed', '4,8'], /--seed.*Allowed: one whole number from 0 to 2147483648/],
+    [['--measure', 'x'], /--measure.*Allowed: one number from 0\.1 to 100000/],
+    [['--workers', 'x'], /--workers.*whole numbers from 1 to 1024, such as 4,8/],
+  ] as const) {
+    const { code, err } = await warmpath(folder, 'replay', 'bad.jsonl', ...args)
+    t.is(code, 2, `${args.join(' ')}: ${err}`)
+    t.regex(err, message)
+  }
+})
+
+test('what else lies in a folder is passed over, and said once', async (t) => {
+  const folder = trace(t, ROW, 'trace.jsonl')
+  writeFileSync(join(folder, 'package.json'), '{"name":"x","requests":{"a":1}}')
+  writeFileSync(join(folder, 'app.json'), '{"event":"start"}\n{"event":"stop"}\n')
+  const { code, out, err } = await warmpath(folder, 'replay', '.', '--compare', 'kv')
+  t.is(code, 0, err)
+  t.regex(out, /^1 turns of 1 sessions; files passed over: 2, the first \.\/app\.json \(.+\)$/m)
+  rmSync(join(folder, 'trace.jsonl'))
+  const none = await warmpath(folder, 'replay', '.')
+  t.is(none.code, 1)
+  t.regex(none.err, /warmpath: \.\/app\.json: no trace, as none of the 2 files there: /)
+})
+
+test('where lenient leaves nothing, it says why', async (t) => {
+  const folder = trace(t, [ROW.replace('600', '0'), ROW.replace('600', '-1')].join('\n'))
+  const { code, err } = await warmpath(folder, 'replay', 'bad.jsonl', '--lenient')
+  t.is(code, 1)
+  t.regex(err, /bad\.jsonl:1: every record was left out \(2 invalid-value\); the first: .* is 0/)
+})
+
+test('absurd sizes are a fault of their record; large ones are rejected, counted and not sent', async (t) => {
+  for (const size of ['2147483648', '4294967295', '9007199254740993']) {
+    const folder = trace(t, [ROW, ROW.replace('600', size)].join('\n'))
+    const { code, err } = await warmpath(folder, 'replay', 'bad.jsonl')
+    t.is(code, 1)
+    t.regex(err, /bad\.jsonl:2: input_length is too large: .* at most 100000000 tokens/)
+  }
+  const large = ROW.replace('600', '100000000').replace(':5,', ':100000000,')
+  const folder = trace(t, [ROW, large].join('\n'))
+  const fleet = await warmpath(folder, 'replay', 'bad.jsonl', '--compare', 'kv,lease')
+  t.is(fleet.code, 0, fleet.err)
+  t.regex(fleet.out, /turns refused, cut or given up +1 +1/)
+  const sent = await warmpath(folder, 'replay', 'bad.jsonl', '--endpoint', 'http://127.0.0.1:1')
+  t.is(sent.code, 1, sent.err)
+  t.regex(sent.out, /1 not sent: a prompt of more than 2,000,000 tokens/)
+})
+
+test('a population says which sessions it is drawn from, and refuses to be drawn from none', async (t) => {
+  const row = (session: string, tokens: number, turn: number) =>
+    `{"session_id":"${session}","timestamp":${turn},"input_length":${tokens},"output_length":5}`
+  const rows = [0, 1, 2].flatMap((turn) => [
+    row('fits', 2_000, turn),
+    row('huge', 90_000_000, turn),
+  ])
+  const folder = trace(t, rows.join('\n'))
+  const args = ['--pressure', '0.01', '--measure', '1', '--warm-up', '0', '--compare', 'kv']
+  const { code, out, err } = await warmpath(folder, 'replay', 'bad.jsonl', ...args)
+  t.is(code, 0, err)
+  t.regex(out, /^drawn from 1 sessions of the trace; left out: 1 with a prompt of 600,000 tokens/m)
+  const small = await warmpath(folder, 'replay', 'bad.jsonl', ...args, '--cache', '2048')
+  t.is(small.code, 1)
+  t.regex(small.err, /no session of the trace can be drawn: 0 have fewer than 3 turns, 2 a prompt/)
+})
+
+test('what is converted is compressed where its name says so, and a picture needs our records', async (t) => {
+  const folder = trace(t, ROW)
+  const gz = await warmpath(
+    folder,
+    'convert',
+    'bad.jsonl',
+    '--to',
+    'mooncake',
+    '--out',
+    'x.jsonl.gz',
+  )
+  t.is(gz.code, 0, gz.err)
+  const bytes = readFileSync(join(folder, 'x.jsonl.gz'))
+  t.is(JSON.parse(gunzipSync(bytes).toString()).input_length, 600)
+  const picture = ['convert', 'bad.jsonl', '--to', 'perfetto', '--out', 'p.json']
+  const foreign = await warmpath(folder, ...picture)
+  t.is(foreign.code, 1)
+  t.regex(foreign.err, /bad\.jsonl: this needs records of ours, and these are mooncake/)
+  t.regex((await warmpath(folder, ...picture, '--lenient')).err, /--lenient does nothing with --to/)
+  writeFileSync(join(folder, 'own.jsonl'), record('a', 64))
+  const own = ['convert', 'own.jsonl', '--to', 'perfetto', '--out', 'p.json.gz']
+  const drawn = await warmpath(folder, ...own)
+  t.is(drawn.out, '1 records as a picture in p.json.gz: open it in ui.perfetto.dev\n')
+  t.true(
+    JSON.parse(gunzipSync(readFileSync(join(folder, 'p.json.gz'))).toString()).traceEvents.length >
+      0,
+  )
 })

@@ -240,7 +240,7 @@ test('an answer that is not 2xx ends the turn and is returned as it is', async (
   const response = new Response('overloaded', { status: 529 })
   t.is(turn.observe(response), response)
   t.is(await response.text(), 'overloaded')
-  t.is(turn.receipt()?.outcome.state, 'cancelled')
+  t.is(turn.receipt()?.outcome.state, 'failed')
   t.is(f.left(), 0)
 })
 
@@ -256,7 +256,7 @@ test('an upstream that breaks off reaches the client and ends the turn', async (
   const turn = await f.scheduler.submit(chat('s', 'hello', asked))
   const { body } = source(CHAT_STREAM.slice(0, 1), new Error('reset'))
   await t.throwsAsync(turn.observe(new Response(body, SSE)).text(), { message: 'reset' })
-  t.is(turn.receipt()?.outcome.state, 'cancelled')
+  t.is(turn.receipt()?.outcome.state, 'failed')
   t.is(f.left(), 0)
 })
 
@@ -265,7 +265,7 @@ test('an error event in the stream counts as a failure', async (t) => {
   const turn = await f.scheduler.submit(chat('s', 'hello', asked))
   const { body } = source(['data: {"error":{"message":"boom","type":"server_error"}}\n\n'])
   await turn.observe(new Response(body, SSE)).text()
-  t.is(turn.receipt()?.outcome.state, 'cancelled')
+  t.is(turn.receipt()?.outcome.state, 'failed')
 })
 
 test('a client that cancels stops the upstream and ends the turn', async (t) => {

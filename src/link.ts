@@ -318,7 +318,12 @@ export class Link {
 
   /** Ends a turn that will not be answered, held or running. */
   cancel(reservation: number): void {
-    this.#tell((handle, now, out) => native.cancelTurn(handle, now, reservation, out))
+    this.#tell((handle, now, out) => native.cancelTurn(handle, now, reservation, false, out))
+  }
+
+  /** Ends a turn whose upstream has failed. */
+  fail(reservation: number): void {
+    this.#tell((handle, now, out) => native.cancelTurn(handle, now, reservation, true, out))
   }
 
   /** Runs what is due and delivers what other threads settled. */

@@ -69,7 +69,13 @@ export interface NativeFace {
     bytes: Uint8Array,
     out: Float64Array,
   ): boolean
-  cancelTurn(handle: SchedulerHandle, now: number, id: number, out: Float64Array): boolean
+  cancelTurn(
+    handle: SchedulerHandle,
+    now: number,
+    id: number,
+    failed: boolean,
+    out: Float64Array,
+  ): boolean
   pollScheduler(handle: SchedulerHandle, now: number, out: Float64Array): void
   holdPosition(handle: SchedulerHandle, id: number): number
   candidates(...turn: FramedTurn): string

@@ -51,10 +51,14 @@ interface SessionShape {
 /** What is in a workload, and what was left out of it. */
 interface WorkloadSummary {
   files: readonly { path: string; format: TraceFormat }[]
-  /** Files of folders that are no trace. */
-  ignored: number
+  /** Files of folders that are no trace, and why not. */
+  ignored: readonly { path: string; why: string }[]
   /** Records left out, by what was wrong with them. */
   skipped: Readonly<Record<string, number>>
+  /** What records said of others and was left out, by what was wrong with it; the records are there. */
+  unlinked: Readonly<Record<string, number>>
+  /** Sessions whose parent has no request in the trace. */
+  orphans: number
   blockTokens: number
   sessions: number
   /** Of these, spawned by another one. */

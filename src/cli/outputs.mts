@@ -3,6 +3,9 @@ import { realpathSync } from 'node:fs'
 import { resolve, sep } from 'node:path'
 import { WarmpathError } from '../index.js'
 
+/** Of a folder only what says JSON is read. */
+const READ_OF_FOLDERS = /\.jsonl?(\.gz)?$/i
+
 /** Outputs by their option, such as `--out`; absent ones are not written. Throws CONFIG. */
 function refuseOverwriting(
   inputs: readonly string[],
@@ -13,7 +16,8 @@ function refuseOverwriting(
   for (const [option, file] of Object.entries(outputs)) {
     if (file === undefined) continue
     const path = real(file)
-    if (read.includes(path) || (exists(file) && read.some((at) => path.startsWith(at + sep)))) {
+    const isInside = read.some((at) => path.startsWith(at + sep))
+    if (read.includes(path) || (isInside && exists(file) && READ_OF_FOLDERS.test(path))) {
       throw new WarmpathError('WARMPATH_CONFIG', `${option} would overwrite ${file}, which is read`)
     }
     const other = written.get(path)

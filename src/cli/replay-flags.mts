@@ -163,6 +163,27 @@ function refuseIdle(flags: ReplayFlags, given: (name: string) => boolean): void 
   if (flags.asRecorded) refuse(OF_PRESSURE, 'with --as-recorded')
 }
 
+/** Blocks that a modelled engine keeps a table of. */
+const MOST_BLOCKS = 2 ** 24
+
+/**
+ * Refuses caches of no block, or of more than can be modelled.
+ *
+ * @param traced tokens of a block in the trace
+ */
+function refuseCache({ cache, block, engine, host }: ReplayFlags, traced: number): void {
+  const tokens = block ?? traced
+  for (const [option, size] of [
+    ['--cache', cache],
+    ['--host', host],
+  ] as const) {
+    if (size === undefined || engine !== 'dynamo-poly') continue
+    if (size >= tokens && size / tokens <= MOST_BLOCKS) continue
+    const range = `from one block of ${tokens} tokens to ${MOST_BLOCKS} of them`
+    throw new WarmpathError('WARMPATH_CONFIG', `${option} ${size}: it must be ${range}`)
+  }
+}
+
 /** An option as it is written: `--warm-up` for `warmUp`. */
 function spelled(name: string): string {
   return `--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`
@@ -215,4 +236,12 @@ function authorization(name: string | undefined): Record<string, string> {
   throw new WarmpathError('WARMPATH_CONFIG', `the environment has no ${name}`)
 }
 
-export { addFlags, endpointOptions, FORMATS, fleetOptions, type ReplayFlags, refuseIdle }
+export {
+  addFlags,
+  endpointOptions,
+  FORMATS,
+  fleetOptions,
+  type ReplayFlags,
+  refuseCache,
+  refuseIdle,
+}

@@ -25,8 +25,10 @@ import {
   endpointOptions,
   fleetOptions,
   type ReplayFlags,
+  refuseCache,
   refuseIdle,
 } from './replay-flags.mjs'
+import { visible } from './table.js'
 import { verify } from './verify.mjs'
 
 const NOTES = `
@@ -71,6 +73,7 @@ async function replay(traces: string[], flags: ReplayFlags, command: Command): P
   try {
     const workload = await read(traces, flags, progress)
     const { endpoint } = flags
+    if (endpoint === undefined) refuseCache(flags, workload.summary().blockTokens)
     const comparison =
       endpoint === undefined
         ? await compare(workload, fleetOptions(flags), progress, stop.signal)
@@ -114,13 +117,24 @@ async function read(
   return workload
 }
 
-function describe({ turns, sessions, skipped, ignored }: WorkloadSummary): string {
-  const left = Object.entries(skipped).map(([kind, count]) => `${count} ${kind}`)
-  const notes = [
-    ...(left.length > 0 ? [`records left out: ${left.join(', ')}`] : []),
-    ...(ignored > 0 ? [`files that are no trace: ${ignored}`] : []),
+function describe({ turns, sessions, orphans, ...summary }: WorkloadSummary): string {
+  const [foreign] = summary.ignored
+  const notes: [string | undefined, string][] = [
+    [counted(summary.skipped), 'records left out: '],
+    [counted(summary.unlinked), 'left out of records that are kept: '],
+    [orphans > 0 ? String(orphans) : undefined, 'sessions whose parent is not in the trace: '],
+    [
+      foreign && `${summary.ignored.length}, the first ${visible(foreign.path)} (${foreign.why})`,
+      'files passed over: ',
+    ],
   ]
-  return [`${turns} turns of ${sessions} sessions`, ...notes].join('; ')
+  const found = notes.flatMap(([what, of]) => (what === undefined ? [] : [of + what]))
+  return [`${turns} turns of ${sessions} sessions`, ...found].join('; ')
+}
+
+function counted(kinds: Readonly<Record<string, number>>): string | undefined {
+  const all = Object.entries(kinds).map(([kind, count]) => `${count} ${kind}`)
+  return all.length === 0 ? undefined : all.join(', ')
 }
 
 async function show(comparison: Comparison, flags: ReplayFlags): Promise<void> {

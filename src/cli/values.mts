@@ -1,6 +1,6 @@
 /** Readers of values from a command line: each says what is allowed where a value is not. */
 import { InvalidArgumentError } from 'commander'
-import { numbers } from '../replay/index.js'
+import { numbers, oneNumber } from '../replay/index.js'
 
 type Kind = 'whole' | 'any'
 
@@ -11,12 +11,7 @@ function list(kind: Kind, least: number, most: number): (text: string) => number
 
 /** One number. */
 function number(kind: Kind, least: number, most: number): (text: string) => number {
-  const read = list(kind, least, most)
-  return (text) => {
-    const [value, ...others] = read(text)
-    if (value !== undefined && others.length === 0) return value
-    throw new InvalidArgumentError('It must be one number.')
-  }
+  return (text) => checked(() => oneNumber(text, { kind, least, most }))
 }
 
 /** An address. */

@@ -256,7 +256,10 @@ export interface Receipt {
     readonly draw: number | null
   }
   readonly outcome:
-    | { readonly state: 'running' | 'cancelled' | 'rerouted' }
+    | {
+        /** `cancelled`: its client left, or nobody used it; `failed`: its upstream did. */
+        readonly state: 'running' | 'cancelled' | 'failed' | 'rerouted'
+      }
     | {
         readonly state: 'completed'
         readonly promptTokens: number | null

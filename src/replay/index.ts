@@ -1,7 +1,7 @@
 /** A replay as its command sees it: a comparison, and the ways to show one. */
 export { compareEndpoints } from './endpoint/index.js'
 export type { EndpointOptions } from './endpoint/options.js'
-export { numbers } from './lists.js'
+export { numbers, oneNumber } from './lists.js'
 export { page } from './page/page.js'
 export type { EngineName, ReplayOptions } from './plan.js'
 export { type Policy, policies } from './policies.js'

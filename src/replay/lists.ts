@@ -35,14 +35,30 @@ function range(part: string, allowed: Allowed): number[] {
   return Array.from({ length: count + 1 }, (_, i) => Number((from + i * step).toFixed(6)))
 }
 
-function number(text: string, { least, most, kind }: Allowed): number {
-  const value = Number(text)
-  const shaped = /^\d+(\.\d+)?$/.test(text) && (kind === 'any' || Number.isInteger(value))
-  if (shaped && value >= least && value <= most) return value
+function number(text: string, allowed: Allowed): number {
+  const { least, most, kind } = allowed
+  const value = read(text, allowed)
+  if (value !== undefined) return value
   const what = kind === 'whole' ? 'whole numbers' : 'numbers'
   throw new RangeError(
     `${what} from ${least} to ${most}, such as ${kind === 'whole' ? '4,8' : '0.5..3'}`,
   )
 }
 
-export { type Allowed, numbers }
+/** A number where only one may be. */
+function oneNumber(text: string, allowed: Allowed): number {
+  const { least, most, kind } = allowed
+  const value = read(text, allowed)
+  if (value !== undefined) return value
+  throw new RangeError(
+    `one ${kind === 'whole' ? 'whole number' : 'number'} from ${least} to ${most}`,
+  )
+}
+
+function read(text: string, { least, most, kind }: Allowed): number | undefined {
+  const value = Number(text)
+  const shaped = /^\d+(\.\d+)?$/.test(text) && (kind === 'any' || Number.isInteger(value))
+  return shaped && value >= least && value <= most ? value : undefined
+}
+
+export { type Allowed, numbers, oneNumber }

@@ -31,6 +31,16 @@ interface Report {
   seed: number
   /** Live sessions, where that was a setting. */
   population: number | null
+  /** Which sessions of the trace these were drawn from. */
+  drawn: {
+    sessions: number
+    /** Left out: turns fewer than `least_turns`, a prompt of `largest_tokens` or more, spawned by others. */
+    too_short: number
+    too_large: number
+    children: number
+    least_turns: number
+    largest_tokens: number
+  } | null
   turns: {
     arrived: number
     completed: number

@@ -86,7 +86,7 @@ export class Reservation {
   /** The upstream failed, unless the client's abort is what made it fail. */
   fail(): void {
     if (this.aborted) this.cancel()
-    else this.#end('failed', () => this.#link.cancel(this.id))
+    else this.#end('failed', () => this.#link.fail(this.id))
   }
 
   /** Nobody will use it. */

@@ -107,8 +107,10 @@ pub enum Ending {
     Running,
     /// The answer came to its end.
     Completed(Reported),
-    /// The client left, the upstream failed, or the turn was dropped.
+    /// The client left, or the turn was dropped.
     Cancelled,
+    /// The upstream failed.
+    Failed,
     /// It was sent elsewhere; another receipt has the new decision.
     Rerouted,
 }

@@ -323,6 +323,7 @@ fn outcome(ending: &Ending) -> Value {
     match ending {
         Ending::Running => json!({ "state": "running" }),
         Ending::Cancelled => json!({ "state": "cancelled" }),
+        Ending::Failed => json!({ "state": "failed" }),
         Ending::Rerouted => json!({ "state": "rerouted" }),
         Ending::Completed(reported) => json!({
             "state": "completed",

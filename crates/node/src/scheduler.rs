@@ -245,12 +245,13 @@ pub(crate) fn complete_turn(
     })
 }
 
-/// The turn will not be answered. Returns false when it had ended before.
+/// The turn will not be answered; `failed`: because the upstream did. Returns false when it had ended before.
 #[napi]
 pub(crate) fn cancel_turn(
     #[napi(ts_arg_type = "SchedulerHandle")] handle: &External<Handle>,
     now: f64,
     reservation: f64,
+    failed: bool,
     mut out: Float64Array,
 ) -> Result<bool, Code> {
     guard(|| {
@@ -258,7 +259,10 @@ pub(crate) fn cancel_turn(
         handle.call(room(&mut out)?, |state, _| {
             state.note(time(now), || Act::Cancel { turn: id.0 });
             let State { core, settled, .. } = state;
-            let found = core.cancel(time(now), id, settled);
+            let found = match failed {
+                true => core.fail(time(now), id, settled),
+                false => core.cancel(time(now), id, settled),
+            };
             state.drop_holder(id);
             Ok(found.is_ended())
         })

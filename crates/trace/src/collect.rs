@@ -62,7 +62,16 @@ pub(crate) struct PackedWait {
 pub(crate) struct Named {
     pub(crate) name: Box<str>,
     pub(crate) parent: Option<u32>,
+    /// Where it stands among all: by file, then as the file says.
+    pub(crate) rank: (u32, u32),
     last: Option<u32>,
+}
+
+impl Named {
+    /// Whether it has a request.
+    pub(crate) fn is_there(&self) -> bool {
+        self.last.is_some()
+    }
 }
 
 /// Collects records.
@@ -99,6 +108,9 @@ impl Collector {
             Some(name) => self.session(name),
             None => self.session(&self.alone(&turn)),
         };
+        if let (Some(rank), None) = (turn.rank, self.sessions[session as usize].last) {
+            self.sessions[session as usize].rank = (self.file(), rank);
+        }
         let parent = turn.parent.as_deref().map(|name| self.session(name));
         if let Some(parent) = parent {
             self.set_parent(session, parent)?;
@@ -123,8 +135,13 @@ impl Collector {
         Ok(())
     }
 
-    /// The workload of all records.
-    pub(crate) fn finish(mut self, skips: &mut Skips) -> Result<Workload, TraceError> {
+    /// Whether there is no request.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.turns.is_empty()
+    }
+
+    /// The workload of all records, and how many sessions name a parent that has none.
+    pub(crate) fn finish(mut self, skips: &mut Skips) -> Result<(Workload, u64), TraceError> {
         let Some(block_tokens) = self.block_tokens.filter(|_| !self.turns.is_empty()) else {
             let fault = Fault::new(ErrorKind::Empty, "there is no request in it");
             let file = self.files.first().map_or(Path::new(""), |file| file);
@@ -133,6 +150,7 @@ impl Collector {
         self.global = HashMap::new();
         self.parts = HashMap::new();
         self.adopt(skips)?;
+        let orphans = self.leave_absent_parents();
         let prompts = std::mem::take(&mut self.prompts);
         let input = link::Input {
             sessions: &self.sessions,
@@ -140,8 +158,32 @@ impl Collector {
             waits: &self.waits,
             ids: &self.ids,
         };
-        let mut skip = |turn: u32, fault: Fault| skips.take(self.error(turn, fault));
-        link::workload(&input, block_tokens, prompts, &mut skip)
+        let mut skip = |turn: u32, fault: Fault| {
+            let error = self.error(turn, fault);
+            match error.kind() {
+                ErrorKind::UnknownReference => skips.take_link(error),
+                _ => skips.take(error),
+            }
+        };
+        let workload = link::workload(&input, block_tokens, prompts, &mut skip)?;
+        Ok((workload, orphans))
+    }
+
+    /// The parent of each session becomes the nearest of its ancestors that has a request. Returns how many
+    /// have none then.
+    fn leave_absent_parents(&mut self) -> u64 {
+        let mut orphans = 0;
+        for session in 0..self.sessions.len() {
+            let named = self.sessions[session].parent;
+            let mut above = named;
+            while let Some(at) = above.filter(|&at| !self.sessions[at as usize].is_there()) {
+                above = self.sessions[at as usize].parent;
+            }
+            let is_there = self.sessions[session].is_there();
+            orphans += u64::from(is_there && named.is_some() && above.is_none());
+            self.sessions[session].parent = above;
+        }
+        orphans
     }
 
     /// Sets the parents that only a dependency names: whose turn spawned a session's first turn.
@@ -166,7 +208,7 @@ impl Collector {
             if self.sessions[session as usize].parent.is_none()
                 && let Err(fault) = self.set_parent(session, parent)
             {
-                skips.take(self.error(turn, fault))?;
+                skips.take_link(self.error(turn, fault))?;
             }
         }
         Ok(())
@@ -181,7 +223,8 @@ impl Collector {
         let block_tokens = *self.block_tokens.get_or_insert(turn.block_tokens);
         if turn.block_tokens != block_tokens {
             let detail = format!(
-                "blocks of {} tokens after blocks of {block_tokens}",
+                "blocks of {} tokens after blocks of {block_tokens}: traces with blocks of two \
+                 sizes have to be read apart",
                 turn.block_tokens
             );
             return Err(Fault::new(ErrorKind::BlockSize, detail));
@@ -242,6 +285,7 @@ impl Collector {
         sessions.push(Named {
             name: name.into(),
             parent: None,
+            rank: (self.files.len() as u32 - 1, index),
             last: None,
         });
         self.names.insert_unique(hash, index, |&other| {
@@ -347,6 +391,7 @@ mod tests {
 
     fn turn(scope: Scope, blocks: Vec<u64>) -> TracedTurn {
         TracedTurn {
+            rank: None,
             id: None,
             session: None,
             parent: None,
@@ -379,7 +424,7 @@ mod tests {
         }
         let twice = collector.add(named("r0", &[]), Place::File);
         assert_eq!(twice.expect_err("twice").kind, ErrorKind::Duplicate);
-        let workload = collector.finish(&mut Skips::default()).expect("turns");
+        let workload = collector.finish(&mut Skips::default()).expect("turns").0;
         let awaited = workload.turns().iter().map(|turn| {
             let waits = workload.waits(turn.start);
             waits.iter().map(|wait| wait.turn).collect::<Vec<_>>()
@@ -430,7 +475,7 @@ mod tests {
                 collector.add(turn(scope, ids), Place::File).expect("nothing is wrong");
             }
             let mut skips = Skips::default();
-            let workload = collector.finish(&mut skips).expect("there are turns");
+            let workload = collector.finish(&mut skips).expect("there are turns").0;
             let mut blocks = Vec::new();
             for (index, want) in want.iter().enumerate() {
                 workload.read_blocks(index, &mut blocks);

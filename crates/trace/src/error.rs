@@ -155,6 +155,17 @@ impl TraceError {
         Self::new(Fault::new(kind, detail), file, Place::Line(line))
     }
 
+    /// The same with more words before what is wrong.
+    pub(crate) fn with_prefix(mut self, words: &str) -> Self {
+        self.fault.detail.insert_str(0, words);
+        self
+    }
+
+    /// What is wrong, without where.
+    pub(crate) fn detail(&self) -> &str {
+        &self.fault.detail
+    }
+
     /// What is wrong.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {

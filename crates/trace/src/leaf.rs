@@ -13,6 +13,9 @@ use crate::error::{ErrorKind, Fault};
 
 /// Blocks that one prompt may have; beyond this a file is not a trace.
 pub(crate) const MAX_BLOCKS: usize = 1 << 24;
+/// Tokens that one prompt or one answer may have: ten times the longest contexts that are offered, and far
+/// from what a replay cannot hold.
+pub(crate) const MAX_TOKENS: u32 = 100_000_000;
 /// The latest time, and the longest duration, that a trace may hold: about 10,000 years.
 const MAX_MICROS: f64 = 3.2e17;
 
@@ -63,17 +66,20 @@ pub(crate) struct Ids {
     wrong: bool,
 }
 
-/// A count of tokens: 0 to 4,294,967,295.
+/// A count of tokens: 0 to [`MAX_TOKENS`].
 pub(crate) fn tokens(field: &str, value: Option<Num>) -> Result<u32, Fault> {
-    let outside = || Fault::invalid(format!("{field} is no count of tokens"));
-    match value {
-        None => Err(Fault::missing(field)),
-        Some(Num::Whole(n)) => u32::try_from(n).map_err(|_| outside()),
-        Some(Num::Real(n)) if n >= 0.0 && n.fract() == 0.0 && n <= f64::from(u32::MAX) => {
-            // In range and whole by the line above.
-            Ok(n as u32)
-        }
-        Some(_) => Err(outside()),
+    let count = match value {
+        None => return Err(Fault::missing(field)),
+        Some(Num::Whole(n)) => n,
+        // Beyond 64 bits it saturates.
+        Some(Num::Real(n)) if n >= 0.0 && n.fract() == 0.0 => n as u64,
+        Some(_) => return Err(Fault::invalid(format!("{field} is no count of tokens"))),
+    };
+    match u32::try_from(count) {
+        Ok(count) if count <= MAX_TOKENS => Ok(count),
+        _ => Err(Fault::invalid(format!(
+            "{field} is too large: a prompt or an answer has at most {MAX_TOKENS} tokens"
+        ))),
     }
 }
 

@@ -194,12 +194,16 @@ fn unknown_reference() -> Fault {
     Fault::new(ErrorKind::UnknownReference, detail)
 }
 
-/// Parents before children, otherwise in the order of first mention.
+/// Parents before children, otherwise by rank. Those without a request are no sessions.
 fn add_sessions(sessions: &[Named]) -> SessionOrder {
     let mut order = Vec::with_capacity(sessions.len());
     let mut index = vec![u32::MAX; sessions.len()];
     let mut path = Vec::new();
-    for first in 0..sessions.len() as u32 {
+    let mut ranked: Vec<u32> = (0..sessions.len() as u32)
+        .filter(|&session| sessions[session as usize].is_there())
+        .collect();
+    ranked.sort_by_key(|&session| sessions[session as usize].rank);
+    for first in ranked {
         // The collector lets no circle of parents in.
         let mut at = Some(first).filter(|&first| index[first as usize] == u32::MAX);
         while let Some(session) = at {

@@ -12,6 +12,8 @@ use crate::turn::{Moment, Next};
 /// A request as a trace tells of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TracedTurn {
+    /// Where its session stands among those of the file, if the file says; else by its first mention.
+    pub rank: Option<u32>,
     /// Its own id, if the trace names one.
     pub id: Option<String>,
     /// Its session; `None` is a request that stands alone.

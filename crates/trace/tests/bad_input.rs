@@ -2,13 +2,16 @@
 //! the same bytes.
 mod common;
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use common::{lenient, show};
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use warmpath_trace::{ErrorKind, Format, Leniency, Options, Place, TraceError, read, read_bytes};
+use warmpath_trace::{
+    ErrorKind, Format, Leniency, Options, Place, Report, TraceError, read, read_bytes,
+};
 
 const ROW: &str = r#"{"timestamp":1,"input_length":600,"output_length":5,"hash_ids":[1,2]}"#;
 
@@ -29,8 +32,8 @@ fn outcome(lines: &[&str]) -> (ErrorKind, Place, usize) {
             assert_eq!(counted, [(error.kind(), 1)]);
             loaded.workload.turns().len()
         }
-        Err(error) => {
-            assert_eq!(error.kind(), ErrorKind::Empty);
+        Err(left) => {
+            assert_eq!((left.kind(), left.place()), (error.kind(), error.place()));
             0
         }
     };
@@ -276,8 +279,131 @@ fn requests_that_wait_for_each_other() {
     assert_eq!(got, (ErrorKind::Cycle, Place::Line(3), 3));
     let got = outcome(&[&row("a", "\"a\""), ROW]);
     assert_eq!(got, (ErrorKind::Cycle, Place::Line(1), 1));
-    let got = outcome(&[&row("a", "\"nobody\"")]);
-    assert_eq!(got, (ErrorKind::UnknownReference, Place::Line(1), 1));
+    let lost = row("a", "\"nobody\"");
+    let error = strict(&lost);
+    assert_eq!(error.kind(), ErrorKind::UnknownReference);
+    assert_eq!(error.place(), Place::Line(1));
+    // The request is there, only what it waits for is not.
+    let Report {
+        skipped, unlinked, ..
+    } = lenient_report(&lost);
+    assert!(skipped.is_empty());
+    assert_eq!(unlinked, BTreeMap::from([(ErrorKind::UnknownReference, 1)]));
+}
+
+fn lenient_report(text: &str) -> Report {
+    let loaded = read_bytes(Path::new("x"), text.as_bytes(), &lenient());
+    loaded.expect("something is left").report
+}
+
+#[test]
+fn where_nothing_is_left_it_is_said_why() {
+    let bare = r#"{"timestamp":1,"output_length":5}"#;
+    let text = [bare, &ROW.replace("600", "0"), bare].join("\n");
+    let error = read_bytes(Path::new("x"), text.as_bytes(), &lenient()).expect_err("nothing");
+    assert_eq!(
+        error.to_string(),
+        "x:1: every record was left out (2 missing-field, 1 invalid-value); the first: \
+         input_length is missing"
+    );
+}
+
+#[test]
+fn sizes_are_bounded_and_named() {
+    for size in [
+        "100000001",
+        "2147483648",
+        "4294967296",
+        "9007199254740993",
+        "1e300",
+    ] {
+        let row = ROW.replace("600", size);
+        let error = strict(&row);
+        assert_eq!(
+            (error.kind(), error.place()),
+            (ErrorKind::InvalidValue, Place::Line(1))
+        );
+        let said = "input_length is too large: a prompt or an answer has at most 100000000 tokens";
+        assert_eq!(error.to_string(), format!("bad.jsonl:1: {said}"));
+    }
+    let most = ROW.replace("600", "100000000");
+    assert!(read_bytes(Path::new("x"), most.as_bytes(), &Options::default()).is_ok());
+}
+
+#[test]
+fn a_parent_without_requests_is_none() {
+    let child = |id: &str, parent: &str| {
+        recorded(id, 5.0, 1_000).replace(
+            r#""warmpath":{"#,
+            &format!(r#""warmpath":{{"session":"{id}","parent":"{parent}","#),
+        )
+    };
+    let text = [child("a", "gone"), child("b", "a")].join("\n");
+    let loaded = read_bytes(Path::new("x"), text.as_bytes(), &Options::default()).expect("two");
+    assert_eq!(loaded.report.orphans, 1);
+    let parents: Vec<_> = (loaded.workload.sessions().iter())
+        .map(|s| s.parent)
+        .collect();
+    assert_eq!(parents, [None, Some(0)]);
+}
+
+#[test]
+fn a_record_out_of_order_costs_itself() {
+    let mut lines: Vec<_> = (0..128)
+        .map(|n| recorded(&format!("r{n}"), f64::from(n), 1_000 + i64::from(n)))
+        .collect();
+    lines.swap(10, 97);
+    let report = lenient_report(&lines.join("\n"));
+    assert_eq!(report.skipped, BTreeMap::from([(ErrorKind::OutOfOrder, 2)]));
+    let rows = [0, 9, 1, 2, 3, 4];
+    let rows = rows.map(|time| ROW.replacen('1', &time.to_string(), 1));
+    let report = lenient_report(&rows.join("\n"));
+    assert_eq!(report.skipped, BTreeMap::from([(ErrorKind::OutOfOrder, 1)]));
+}
+
+#[test]
+fn what_others_have_in_a_folder_is_passed_over() {
+    let folder = std::env::temp_dir().join(format!("warmpath-foreign-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    // Each looks like a format by a name in it, and has nothing else of one.
+    let foreign = [
+        ("a.json", r#"{"requests":{"max":3}}"#),
+        ("b.jsonl", "{\"event\":\"click\"}\n{\"event\":\"load\"}\n"),
+        ("c.json", r#"{"uuid":"x","payload":[1]}"#),
+        ("d.json", r#"{"request_id":"x"}"#),
+        ("e.json", "[1,2]"),
+    ];
+    for (name, text) in foreign {
+        std::fs::write(folder.join(name), text).expect("written");
+    }
+    let none = read(std::slice::from_ref(&folder), &Options::default()).expect_err("no trace");
+    assert_eq!(none.kind(), ErrorKind::UnknownFormat);
+    assert!(none.to_string().contains("none of the"), "{none}");
+    std::fs::write(folder.join("z.jsonl"), ROW).expect("a trace");
+    for options in [Options::default(), lenient()] {
+        let loaded = read(std::slice::from_ref(&folder), &options).expect("one trace");
+        let Report {
+            files,
+            ignored,
+            skipped,
+            ..
+        } = loaded.report;
+        let counts = (files.len(), ignored.len(), skipped.len());
+        assert_eq!(counts, (1, 5, 0), "{ignored:?}");
+    }
+    // What has a request in it is a trace, and its faults are faults.
+    std::fs::write(folder.join("z.jsonl"), format!("{{}}\n{ROW}")).expect("a trace");
+    std::fs::write(
+        folder.join("y.jsonl"),
+        format!("{{\"request_id\":1}}\n{ROW}"),
+    )
+    .expect("a trace");
+    let error = read(std::slice::from_ref(&folder), &Options::default()).expect_err("a fault");
+    assert_eq!(
+        (error.kind(), error.place()),
+        (ErrorKind::MissingField, Place::Line(1))
+    );
+    std::fs::remove_dir_all(&folder).expect("removed");
 }
 
 #[test]
@@ -319,7 +445,8 @@ fn files_that_are_not_there_or_no_traces() {
     std::fs::write(folder.join("note.json"), "{\"a\":1}").expect("a note");
     std::fs::write(folder.join("sub/trace.jsonl"), ROW).expect("a trace");
     let loaded = read(std::slice::from_ref(&folder), &Options::default()).expect("one trace");
-    assert_eq!(loaded.report.ignored, [folder.join("note.json")]);
+    let why = "the first record is of no format that is known".to_owned();
+    assert_eq!(loaded.report.ignored, [(folder.join("note.json"), why)]);
     assert_eq!(loaded.workload.turns().len(), 1);
     let named = read(&[folder.join("note.json")], &Options::default());
     assert_eq!(named.expect_err("named").kind(), ErrorKind::UnknownFormat);

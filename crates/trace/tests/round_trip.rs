@@ -7,7 +7,7 @@ use warmpath_core::Micros;
 use warmpath_trace::{
     AgentContext, Event, Extras, FinishReason, Moment, NewStart, NewTurn, Next, Options,
     PerfettoWriter, PhaseAfter, REQUEST_TRACE_SCHEMA, Record, RecordWriter, Replay, Request,
-    RequestTiming, Timings, ToolCall, Wait, Warmpath, WorkerInfo, Workload, WorkloadBuilder,
+    RequestTiming, Timings, ToolCall, Wait, Warmpath, WorkerInfo, Workload, WorkloadBuilder, read,
     read_bytes, write_agentic, write_mooncake,
 };
 
@@ -297,6 +297,40 @@ proptest! {
         let picture: serde_json::Value = serde_json::from_slice(&picture).expect("JSON");
         prop_assert!(picture["traceEvents"].as_array().is_some_and(|events| events.len() > 2));
     }
+}
+
+/// Sessions that begin at one time stand in the order of their files, however long their first turns took.
+#[test]
+fn several_files_in_one_keep_their_order() {
+    let line = |session: &str, at: u64, end: u64| {
+        format!(
+            r#"{{"timestamp":{end},"event":{{"schema":"dynamo.request.trace.v1","event_type":"request_end","event_time_unix_ms":{end},"request":{{"request_id":"{session}{at}","input_tokens":64,"output_tokens":1}},"warmpath":{{"session":"{session}","timings":{{"received":{at}.0,"end":{end}.0}}}}}}}}"#
+        )
+    };
+    let folder = std::env::temp_dir().join(format!("warmpath-order-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let files = [("a", 90), ("b", 50), ("c", 70)].map(|(session, end)| {
+        let path = folder.join(session);
+        let text = [line(session, 10, end), line(session, 100, 120)].join("\n");
+        std::fs::write(&path, text).expect("written");
+        path
+    });
+    let first = read(&files, &Options::default()).expect("reads").workload;
+    let names = |workload: &Workload| -> Vec<_> {
+        workload
+            .sessions()
+            .iter()
+            .map(|s| s.name.to_string())
+            .collect()
+    };
+    assert_eq!(names(&first), ["a", "b", "c"]);
+    let mut bytes = Vec::new();
+    write_agentic(&first, "m", Extras::Keep, &mut bytes).expect("to memory");
+    assert_eq!(again(&bytes), first);
+    let mut bytes = Vec::new();
+    write_mooncake(&first, Extras::Keep, &mut bytes).expect("to memory");
+    assert_eq!(names(&again(&bytes)), ["a", "b", "c"]);
+    std::fs::remove_dir_all(&folder).expect("removed");
 }
 
 /// Each session with its turns: start, sizes, what comes next, and how many blocks each turn has in

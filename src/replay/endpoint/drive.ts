@@ -11,14 +11,15 @@
 import { Agent } from 'undici'
 import { readAnswer } from '../../demo/answers.js'
 import type { WorkloadTurns } from '../../workload.js'
-import type { WireRequest } from './requests.js'
+import { MOST_TOKENS, type WireRequest } from './requests.js'
 import { type Loop, Schedule } from './schedule.js'
 
 interface DriveOptions {
   /** Base address; `/v1/chat/completions` is asked of it. */
   url: string
   turns: WorkloadTurns
-  request: (turn: number) => WireRequest
+  /** Absent for a turn that is too large to be sent. */
+  request: (turn: number) => WireRequest | undefined
   loop: Loop
   /** How much faster than in the trace pauses and arrivals pass, above 0. */
   speed: number
@@ -47,6 +48,11 @@ interface TurnOutcome {
   status?: number
 }
 
+/** Tokens of all prompts under way: 256 MB of text. */
+const MOST_UNDER_WAY = 64_000_000
+/** What an endpoint would have said. */
+const TOO_LARGE = 413
+
 class Drive {
   readonly #options: DriveOptions
   readonly #agent: Agent
@@ -55,6 +61,8 @@ class Drive {
   readonly #waiting: { turn: number; dueMs: number }[] = []
   readonly #schedule: Schedule
   #running = 0
+  /** Of the prompts under way. */
+  #tokens = 0
   #finish: (() => void) | undefined
 
   constructor(options: DriveOptions) {
@@ -98,11 +106,22 @@ class Drive {
 
   #fill(): void {
     while (this.#running < this.#options.concurrency) {
-      const next = this.#waiting.shift()
-      if (next === undefined) return
+      const next = this.#waiting[0]
+      if (next === undefined || !this.#hasRoom(next.turn)) return
+      this.#waiting.shift()
       this.#running += 1
+      this.#tokens += this.#tokensOf(next.turn)
       void this.#turn(next)
     }
+  }
+
+  /** Texts under way are in memory; one that is alone always goes. */
+  #hasRoom(turn: number): boolean {
+    return this.#running === 0 || this.#tokens + this.#tokensOf(turn) <= MOST_UNDER_WAY
+  }
+
+  #tokensOf(turn: number): number {
+    return Math.min(MOST_TOKENS, this.#options.turns.inputTokens[turn] ?? 0)
   }
 
   async #turn({ turn, dueMs }: { turn: number; dueMs: number }): Promise<void> {
@@ -113,6 +132,7 @@ class Drive {
     this.#outcomes.push(outcome)
     this.#options.onTurn?.(outcome)
     this.#running -= 1
+    this.#tokens -= this.#tokensOf(turn)
     this.#schedule.ended(turn)
     this.#fill()
     const isOver = this.#schedule.isOver || this.#options.signal?.aborted === true
@@ -121,6 +141,12 @@ class Drive {
 
   async #exchange(outcome: TurnOutcome): Promise<void> {
     const { url, request, signal } = this.#options
+    const sent = request(outcome.turn)
+    if (sent === undefined) {
+      outcome.error = `not sent: a prompt of more than ${MOST_TOKENS.toLocaleString('en-US')} tokens`
+      outcome.status = TOO_LARGE
+      return
+    }
     const patience = new AbortController()
     const { patienceMs } = this.#options
     const timer =
@@ -131,7 +157,7 @@ class Drive {
         origin: new URL(url).origin,
         path: `${new URL(url).pathname.replace(/\/+$/, '')}/v1/chat/completions`,
         method: 'POST',
-        ...request(outcome.turn),
+        ...sent,
         signal: signal === undefined ? patience.signal : AbortSignal.any([signal, patience.signal]),
       })
       const decoder = new TextDecoder()

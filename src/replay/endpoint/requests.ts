@@ -22,6 +22,8 @@ interface WireRequest {
   body: string
 }
 
+/** Prompts that are longer are not sent: a text of 8 megabytes is more than any endpoint takes. */
+const MOST_TOKENS = 2_000_000
 /** Tokens that the template of a chat puts around the one message, at least. */
 const FRAME_TOKENS = 3
 /** Tokens of an answer of the engine double that are no text: its end, and a call with `{}`. */
@@ -41,9 +43,10 @@ class Requests {
     this.#options = options
   }
 
-  /** Builds it anew each time: a prompt may have megabytes. */
-  of(turn: number): WireRequest {
+  /** Builds it anew each time: a prompt may have megabytes. Absent when it would have too many. */
+  of(turn: number): WireRequest | undefined {
     const { model, salt, body, headers } = this.#options
+    if ((this.#turns.inputTokens[turn] ?? 0) > MOST_TOKENS) return undefined
     const output = this.#turns.outputTokens[turn] ?? 1
     const text = content({
       blocks: this.#workload.blocks(turn),
@@ -88,4 +91,4 @@ function plain(name: string): string {
   return encodeURIComponent(name)
 }
 
-export { type RequestOptions, Requests, type WireRequest }
+export { MOST_TOKENS, type RequestOptions, Requests, type WireRequest }

@@ -17,6 +17,8 @@ type Failures = readonly (readonly [what: string, count: number])[]
 const TOO_LARGE: ReadonlySet<number> = new Set([400, 413])
 const GAVE_UP = 'no token in time'
 const SAMPLES = 160
+/** Of one answer, whatever its endpoint says of its length. */
+const MOST_GAPS = 100_000
 
 function report(label: string, turns: WorkloadTurns, outcomes: readonly TurnOutcome[]): Report {
   const answered = outcomes.filter(({ error }) => error === undefined)
@@ -30,6 +32,7 @@ function report(label: string, turns: WorkloadTurns, outcomes: readonly TurnOutc
     workers: 0,
     seed: 0,
     population: null,
+    drawn: null,
     turns: counts(turns, outcomes),
     work: {
       seconds,
@@ -101,7 +104,7 @@ function latency(outcomes: readonly TurnOutcome[]): Report['latency'] {
   const gaps = ends.flatMap(({ firstMs, endMs, outputTokens = 0 }) => {
     if (firstMs === undefined || outputTokens < 2) return []
     const gap = (endMs - firstMs) / (outputTokens - 1)
-    return Array.from({ length: outputTokens - 1 }, () => gap)
+    return Array.from({ length: Math.min(outputTokens - 1, MOST_GAPS) }, () => gap)
   })
   return {
     ttft: spread(waits),

@@ -87,7 +87,7 @@ impl Scheduler {
         };
         let State::Running { worker, receipt } = reservation.state else {
             // Nobody can have answered a held turn.
-            self.undo(id, reservation, settled);
+            self.undo(id, reservation, Ending::Cancelled, settled);
             return Found::Ended;
         };
         self.counters.completed += 1;
@@ -112,15 +112,31 @@ impl Scheduler {
         Found::Ended
     }
 
-    /// The turn will not be answered: the client left, the upstream failed, or nobody wants it any
-    /// more. Held or sent, it occupies nothing afterwards.
+    /// The turn will not be answered: the client left, or nobody wants it any more. Held or sent, it
+    /// occupies nothing afterwards.
     pub fn cancel(&mut self, now: Micros, id: ReservationId, settled: &mut Vec<Settled>) -> Found {
+        self.end_unanswered(now, id, Ending::Cancelled, settled)
+    }
+
+    /// The turn was not answered, because the upstream failed. As [`Scheduler::cancel`], but for what its
+    /// receipt says.
+    pub fn fail(&mut self, now: Micros, id: ReservationId, settled: &mut Vec<Settled>) -> Found {
+        self.end_unanswered(now, id, Ending::Failed, settled)
+    }
+
+    fn end_unanswered(
+        &mut self,
+        now: Micros,
+        id: ReservationId,
+        ending: Ending,
+        settled: &mut Vec<Settled>,
+    ) -> Found {
         self.advance(now, settled);
         let Some(reservation) = self.reservations.remove(id) else {
             self.counters.late_calls += 1;
             return Found::Late;
         };
-        self.undo(id, reservation, settled);
+        self.undo(id, reservation, ending, settled);
         Found::Ended
     }
 
@@ -223,7 +239,7 @@ impl Scheduler {
     /// A turn that was taken in and cannot go anywhere leaves as if it had never come.
     pub(super) fn abandon(&mut self, id: ReservationId, settled: &mut Vec<Settled>) {
         if let Some(reservation) = self.reservations.remove(id) {
-            self.undo(id, reservation, settled);
+            self.undo(id, reservation, Ending::Cancelled, settled);
         }
     }
 
@@ -254,7 +270,7 @@ impl Scheduler {
                 outcome,
                 held,
             });
-            self.undo(id, reservation, settled);
+            self.undo(id, reservation, Ending::Cancelled, settled);
         }
     }
 
@@ -269,13 +285,14 @@ impl Scheduler {
         &mut self,
         id: ReservationId,
         mut reservation: Reservation,
+        ending: Ending,
         settled: &mut Vec<Settled>,
     ) {
         self.counters.cancelled += 1;
         self.placer().take_back(&mut reservation);
         if let State::Running { receipt, .. } = reservation.state {
             self.load.end(id);
-            self.write_ending(receipt, Ending::Cancelled);
+            self.write_ending(receipt, ending);
         }
         let mut releases = Vec::new();
         let group = reservation.route.group;

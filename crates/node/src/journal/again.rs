@@ -22,6 +22,9 @@ use crate::models::NewModel;
 use crate::options::{Group, NewTarget, NewWorker, Options};
 use crate::report::receipt_value;
 
+/// The text of one prompt, whatever a trace says of it.
+const MOST_BYTES: usize = 1 << 30;
+
 /// What became of a turn, by its recorded number.
 pub(crate) struct Decided {
     pub(crate) turn: u64,
@@ -127,7 +130,7 @@ impl Again {
     fn submit(&mut self, now: Micros, submit: &Submit) -> Result<(), Code> {
         let prompt = self.prompt(submit)?;
         let text = match submit.head[1] {
-            0 => self.short.text(&prompt),
+            0 => self.short.text(&prompt)?,
             _ => bytemuck::cast_slice(&prompt.blocks).to_vec(),
         };
         let [flags, kind, most, tokens, pin, base] = submit.head;
@@ -330,9 +333,12 @@ impl Again {
 
 impl ShortBlocks {
     /// A text with these segments whose blocks are equal where the hashes are.
-    fn text(&mut self, prompt: &Prompt) -> Vec<u8> {
+    fn text(&mut self, prompt: &Prompt) -> Result<Vec<u8>, Code> {
         let lengths: Vec<u32> = prompt.segments.iter().step_by(2).copied().collect();
         let total: usize = lengths.iter().map(|&length| length as usize).sum();
+        if total > MOST_BYTES {
+            return Err(invalid("a prompt is longer than any body may be"));
+        }
         let mut text = vec![0; total];
         let (mut from, mut parent) = (0, 0);
         for (&hash, end) in prompt.blocks.iter().zip(text_ends(&lengths)) {
@@ -347,7 +353,7 @@ impl ShortBlocks {
             }
             (from, parent) = (end, hash);
         }
-        text
+        Ok(text)
     }
 
     /// Fewer than a text of that length can tell apart, since each stands for another one.

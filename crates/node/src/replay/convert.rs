@@ -4,6 +4,8 @@ use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use napi::bindgen_prelude::{AsyncTask, Result};
 use napi_derive::napi;
 use serde_json::json;
@@ -40,10 +42,10 @@ pub fn write_workload(
         };
         let loaded = Arc::clone(handle);
         Ok(background(move || {
-            let written = create(&path)
+            let written = Out::create(&path)
                 .and_then(|mut out| {
                     let written = write(&loaded, extras, &mut out)?;
-                    out.flush()?;
+                    out.finish()?;
                     Ok(written)
                 })
                 .map_err(|error| unwritable(&path, &error))?;
@@ -52,14 +54,48 @@ pub fn write_workload(
     })
 }
 
-type Out = BufWriter<File>;
+/// A file that is written, compressed if its name says so.
+enum Out {
+    Plain(BufWriter<File>),
+    Gzip(Box<GzEncoder<BufWriter<File>>>),
+}
+
+impl Write for Out {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        match self {
+            Self::Plain(out) => out.write(bytes),
+            Self::Gzip(out) => out.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        match self {
+            Self::Plain(out) => out.flush(),
+            Self::Gzip(out) => out.flush(),
+        }
+    }
+}
+
+impl Out {
+    fn create(path: &str) -> std::io::Result<Self> {
+        let file = BufWriter::new(File::create(path)?);
+        Ok(match path.ends_with(".gz") {
+            true => Self::Gzip(Box::new(GzEncoder::new(file, Compression::default()))),
+            false => Self::Plain(file),
+        })
+    }
+
+    /// Writes what has gathered and ends the file.
+    fn finish(self) -> std::io::Result<()> {
+        match self {
+            Self::Plain(mut out) => out.flush(),
+            Self::Gzip(out) => out.finish()?.flush(),
+        }
+    }
+}
 
 /// What rows call the model, which a workload does not know.
 const MODEL: &str = "model";
-
-fn create(path: &str) -> std::io::Result<BufWriter<File>> {
-    Ok(BufWriter::new(File::create(path)?))
-}
 
 /// Writes recordings of our own as a picture for Perfetto, in the background. Returns the records
 /// seen, as JSON.
@@ -72,7 +108,7 @@ pub fn write_perfetto(
         let sources: Vec<PathBuf> = sources.into_iter().map(PathBuf::from).collect();
         Ok(background(move || {
             let failed = |error: std::io::Error| unwritable(&path, &error);
-            let mut writer = create(&path)
+            let mut writer = Out::create(&path)
                 .and_then(PerfettoWriter::new)
                 .map_err(failed)?;
             let (mut rows, mut fault) = (0u64, None);
@@ -87,7 +123,7 @@ pub fn write_perfetto(
             .map_err(|error| unreadable(&error))?;
             match fault {
                 Some(error) => Err(failed(error)),
-                None => writer.finish().map_err(failed),
+                None => writer.finish().and_then(Out::finish).map_err(failed),
             }?;
             Ok(json!({ "rows": rows, "approximated": 0 }).to_string())
         }))

@@ -120,7 +120,17 @@ pub fn workload_summary(
             .iter()
             .map(|(path, format)| json!({ "path": path, "format": format.name() }))
             .collect();
-        summary["ignored"] = report.ignored.len().into();
+        summary["ignored"] = report
+            .ignored
+            .iter()
+            .map(|(path, why)| json!({ "path": path, "why": why }))
+            .collect();
+        summary["orphans"] = report.orphans.into();
+        let counts = report.unlinked.iter();
+        summary["unlinked"] = counts
+            .map(|(kind, count)| (kind.name().to_owned(), (*count).into()))
+            .collect::<serde_json::Map<_, _>>()
+            .into();
         summary["skipped"] = report
             .skipped
             .iter()

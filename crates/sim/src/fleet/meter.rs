@@ -172,6 +172,7 @@ impl Meter {
             workers: engines.count(),
             seed: 0,
             population: None,
+            drawn: None,
             turns: self.counts,
             work: Work {
                 seconds,

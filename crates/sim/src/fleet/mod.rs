@@ -45,6 +45,7 @@ pub use generate::{SessionShape, generate};
 pub use report::{
     Events, Latency, Promises, Regret, Report, Sample, Sessions, Spread, TurnCounts, Work,
 };
+pub use source::Drawn;
 
 use std::num::NonZeroU32;
 use std::ops::ControlFlow;

@@ -4,6 +4,7 @@
 //! absent. Percentiles are at most 0.05 % off (see `histogram.rs`); everything else is exact.
 use serde::Serialize;
 
+use super::source::Drawn;
 use crate::histogram::Histogram;
 use crate::router::IndexCost;
 
@@ -18,6 +19,8 @@ pub struct Report {
     pub seed: u64,
     /// Live sessions, if that was a setting.
     pub population: Option<u64>,
+    /// Which sessions of the workload it was drawn from.
+    pub drawn: Option<Drawn>,
     /// How turns came and went.
     pub turns: TurnCounts,
     /// What the fleet made of them.

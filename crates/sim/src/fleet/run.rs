@@ -96,12 +96,16 @@ impl<'a> Fleet<'a> {
 
     /// Runs to the end of the workload or of the measurement; `None` when `watch` ends it earlier.
     pub(crate) fn run(mut self, watch: Watch<'_>) -> Result<Option<Report>, FleetError> {
-        let (cut, population) = match (&self.config.load, &self.source) {
+        let (cut, population, drawn) = match (&self.config.load, &self.source) {
             (Load::Population(population), Source::Population(people)) => {
                 let cut = population.warm_up.saturating_add(population.measure);
-                (Some(cut), Some(people.target() as u64))
+                (
+                    Some(cut),
+                    Some(people.target() as u64),
+                    Some(people.drawn()),
+                )
             }
-            _ => (None, None),
+            _ => (None, None, None),
         };
         let mut is_measuring = self.meter.from == 0;
         let mut alive = 0;
@@ -142,6 +146,7 @@ impl<'a> Fleet<'a> {
         Ok(Some(Report {
             seed: self.config.seed,
             population,
+            drawn,
             events: self.tidings.counts(),
             ..report
         }))

@@ -7,6 +7,7 @@
 //! costs. A turn that was refused or given up counts as over, so that the replay goes on.
 //!
 //! O(turns that wait for it) an end; memory 16 bytes a turn and 16 a wait of the workload.
+use serde::Serialize;
 use warmpath_core::Micros;
 use warmpath_trace::{Moment, Start, Workload};
 
@@ -216,6 +217,24 @@ pub(crate) struct Population<'a> {
     /// Of each instance: its session among `sessions`, and its next turn there.
     live: Vec<(u32, u32)>,
     target: usize,
+    drawn: Drawn,
+}
+
+/// Which sessions of a workload a population draws from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Drawn {
+    /// Those that it draws.
+    pub sessions: u64,
+    /// Left out: fewer turns than `least_turns`.
+    pub too_short: u64,
+    /// Left out: a prompt of `largest_tokens` or more.
+    pub too_large: u64,
+    /// Left out: spawned by another one.
+    pub children: u64,
+    /// Turns that a session needs.
+    pub least_turns: u64,
+    /// Tokens that every prompt must stay below: six tenths of a worker's cache, at most the setting.
+    pub largest_tokens: u64,
 }
 
 /// Bounds the instances that ids can tell apart.
@@ -243,13 +262,26 @@ impl<'a> Population<'a> {
         let input = |turn: &u32| workload.turns()[*turn as usize].input_tokens;
         let too_large = u64::from(config.too_large).min(capacity / 10 * 6);
         let mut index = 0;
+        let mut drawn = Drawn {
+            largest_tokens: too_large,
+            least_turns: u64::from(config.least_turns.max(1)),
+            ..Drawn::default()
+        };
         sessions.retain(|turns| {
             let is_child = workload.sessions()[index].parent.is_some();
             index += 1;
             let largest = turns.iter().map(input).max().unwrap_or(0);
-            !is_child
-                && turns.len() >= config.least_turns.max(1) as usize
-                && u64::from(largest) < too_large
+            let (count, is_drawn) = if is_child {
+                (&mut drawn.children, false)
+            } else if (turns.len() as u64) < drawn.least_turns {
+                (&mut drawn.too_short, false)
+            } else if u64::from(largest) >= too_large {
+                (&mut drawn.too_large, false)
+            } else {
+                (&mut drawn.sessions, true)
+            };
+            *count += 1;
+            is_drawn
         });
         let (sum, count) = sessions
             .iter()
@@ -258,9 +290,11 @@ impl<'a> Population<'a> {
                 (sum + u64::from(input(turn)), count + 1)
             });
         if count == 0 {
-            return Err(FleetError::new(
-                "no session of the workload fits the population",
-            ));
+            return Err(FleetError::new(&format!(
+                "no session of the trace can be drawn: {} have fewer than {} turns, {} a prompt of {too_large} \
+                 tokens or more, {} are sub-sessions; replay it as recorded, or with a larger cache",
+                drawn.too_short, drawn.least_turns, drawn.too_large, drawn.children,
+            )));
         }
         let fleet = capacity as f64 * f64::from(workers);
         let target = match config.sessions {
@@ -278,7 +312,13 @@ impl<'a> Population<'a> {
             random: Random::fork(seed, 1),
             live: Vec::new(),
             target: (target as usize).max(1),
+            drawn,
         })
+    }
+
+    /// Which sessions it draws from.
+    pub(crate) fn drawn(&self) -> Drawn {
+        self.drawn
     }
 
     /// How many sessions are alive at any time.

@@ -117,6 +117,7 @@ pub(super) fn read(context: &mut Context<'_>, bytes: Bytes) -> Result<(), TraceE
     for answer in reader.answers {
         let turn = reader.prompts.blocks(answer.prompt, block_tokens);
         let turn = turn.map(|blocks| TracedTurn {
+            rank: None,
             id: None,
             session: Some(answer.session),
             parent: answer.parent,

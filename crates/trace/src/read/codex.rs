@@ -234,6 +234,7 @@ impl Reader {
         }
         let block_tokens = context.options.block_tokens_or(BLOCK_TOKENS);
         let turn = TracedTurn {
+            rank: None,
             id: None,
             session: Some(thread.session.clone()),
             parent: thread.parent.clone(),
@@ -253,7 +254,7 @@ impl Reader {
                 Next::Person
             },
         };
-        (context.visit)(turn, place)
+        context.take(turn, place)
     }
 }
 

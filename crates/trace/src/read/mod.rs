@@ -16,7 +16,7 @@ use crate::collect::Collector;
 use crate::detect::{Format, detect};
 use crate::error::{ErrorKind, Fault, Place, TraceError};
 use crate::input::{self, Bytes, Lines, Named};
-use crate::skip::{Leniency, Skips};
+use crate::skip::{Faults, Leniency, Skips};
 use crate::traced::TracedTurn;
 use crate::workload::Workload;
 
@@ -80,10 +80,14 @@ impl Options {
 pub struct Report {
     /// Files that were read, with their formats, in order.
     pub files: Vec<(PathBuf, Format)>,
-    /// Files of a folder that are no trace.
-    pub ignored: Vec<PathBuf>,
+    /// Files of a folder that are no trace, and why not.
+    pub ignored: Vec<(PathBuf, String)>,
     /// Records that were left out, by kind.
     pub skipped: BTreeMap<ErrorKind, u64>,
+    /// What records said of others and was left out, by kind: waits, and parents that cannot be.
+    pub unlinked: BTreeMap<ErrorKind, u64>,
+    /// Sessions whose parent has no request in the trace; they have none then.
+    pub orphans: u64,
 }
 
 /// A workload, and what was left out of it.
@@ -139,6 +143,9 @@ pub fn for_each(
         let mut context = Context {
             options,
             path,
+            named: found.named,
+            taken: 0,
+            doubtful: None,
             seen: &mut seen,
             skips: &mut skips,
             visit: &mut |turn, _| {
@@ -146,19 +153,31 @@ pub fn for_each(
                 Ok(())
             },
         };
-        let format = context.file(found.named, &|| input::open(path))?;
-        report.note(path, format);
+        let outcome = context.file(&|| input::open(path))?;
+        report.note(path, outcome);
     }
-    report.skipped = skips.into_counts();
+    (report.skipped, report.unlinked) = skips.into_counts();
     Ok(report)
 }
 
 impl Report {
-    fn note(&mut self, path: &Path, format: Option<Format>) {
-        match format {
-            Some(format) => self.files.push((path.to_owned(), format)),
-            None => self.ignored.push(path.to_owned()),
+    fn note(&mut self, path: &Path, outcome: Outcome) {
+        match outcome {
+            Outcome::Read(format) => self.files.push((path.to_owned(), format)),
+            Outcome::Foreign(why) => self.ignored.push((path.to_owned(), why)),
+            Outcome::LeftOut => {}
         }
+    }
+
+    /// Why there is nothing in a folder.
+    fn nothing_read(&self) -> Option<TraceError> {
+        let (first, why) = self.ignored.first().filter(|_| self.files.is_empty())?;
+        let detail = match self.ignored.len() {
+            1 => format!("no trace: {why}"),
+            n => format!("no trace, as none of the {n} files there: {why}"),
+        };
+        let fault = Fault::new(ErrorKind::UnknownFormat, detail);
+        Some(TraceError::new(fault, first, Place::File))
     }
 }
 
@@ -193,18 +212,27 @@ impl<'a> Reading<'a> {
         let mut context = Context {
             options: self.options,
             path,
+            named,
+            taken: 0,
+            doubtful: None,
             seen: &mut self.seen,
             skips: &mut self.skips,
             visit: &mut |turn, place| collector.add(turn, place),
         };
-        let format = context.file(named, open)?;
-        self.report.note(path, format);
+        let outcome = context.file(open)?;
+        self.report.note(path, outcome);
         Ok(())
     }
 
     fn finish(mut self) -> Result<Loaded, TraceError> {
-        let workload = self.collector.finish(&mut self.skips)?;
-        self.report.skipped = self.skips.into_counts();
+        if self.collector.is_empty()
+            && let Some(error) = self.skips.nothing_left().or(self.report.nothing_read())
+        {
+            return Err(error);
+        }
+        let (workload, orphans) = self.collector.finish(&mut self.skips)?;
+        self.report.orphans = orphans;
+        (self.report.skipped, self.report.unlinked) = self.skips.into_counts();
         Ok(Loaded {
             workload,
             report: self.report,
@@ -216,14 +244,29 @@ impl<'a> Reading<'a> {
 struct Context<'a> {
     options: &'a Options,
     path: &'a Path,
+    named: Named,
+    /// Requests that were taken from it.
+    taken: u64,
+    /// Faults before the first request of a file that nobody has named: it may be no trace at all.
+    doubtful: Option<Faults>,
     seen: &'a mut Seen,
     skips: &'a mut Skips,
     visit: &'a mut dyn FnMut(TracedTurn, Place) -> Result<(), Fault>,
 }
 
+/// What became of a file.
+enum Outcome {
+    /// It was read.
+    Read(Format),
+    /// It is no trace, and why.
+    Foreign(String),
+    /// It could not be read, which is counted.
+    LeftOut,
+}
+
 impl Context<'_> {
-    /// Reads a file; its format, or `None` if it was left out.
-    fn file(&mut self, named: Named, open: Open<'_>) -> Result<Option<Format>, TraceError> {
+    /// Reads a file.
+    fn file(&mut self, open: Open<'_>) -> Result<Outcome, TraceError> {
         let format = match self.options.format {
             Some(format) => Ok(format),
             None => open().and_then(|mut bytes| {
@@ -233,17 +276,36 @@ impl Context<'_> {
         };
         let format = match format {
             Ok(format) => format,
-            Err(fault) if named == Named::Folder && no_trace(&fault) => return Ok(None),
+            Err(fault) if self.named == Named::Folder && no_trace(fault.kind) => {
+                return Ok(Outcome::Foreign(fault.detail));
+            }
             Err(fault) => {
                 self.fault(Place::File, fault)?;
-                return Ok(None);
+                return Ok(Outcome::LeftOut);
             }
         };
         match open() {
             Ok(bytes) => self.records(format, bytes)?,
             Err(fault) => self.fault(Place::File, fault)?,
         }
-        Ok(Some(format))
+        match self.doubtful.take() {
+            Some(faults) if self.taken == 0 => {
+                return Ok(Outcome::Foreign(faults.first.detail().to_owned()));
+            }
+            Some(faults) => self.skips.take_all(faults)?,
+            None if self.named == Named::Folder && self.taken == 0 => {
+                return Ok(Outcome::Foreign("there is no new request in it".to_owned()));
+            }
+            None => {}
+        }
+        Ok(Outcome::Read(format))
+    }
+
+    /// Takes a request.
+    fn take(&mut self, turn: TracedTurn, place: Place) -> Result<(), Fault> {
+        (self.visit)(turn, place)?;
+        self.taken += 1;
+        Ok(())
     }
 
     fn records(&mut self, format: Format, bytes: Bytes) -> Result<(), TraceError> {
@@ -259,14 +321,25 @@ impl Context<'_> {
 
     /// Hands a request on; a fault of it costs what leniency says.
     fn emit(&mut self, place: Place, turn: Result<TracedTurn, Fault>) -> Result<(), TraceError> {
-        match turn.and_then(|turn| (self.visit)(turn, place)) {
+        match turn.and_then(|turn| self.take(turn, place)) {
             Ok(()) => Ok(()),
             Err(fault) => self.fault(place, fault),
         }
     }
 
     fn fault(&mut self, place: Place, fault: Fault) -> Result<(), TraceError> {
-        self.skips.take(TraceError::new(fault, self.path, place))
+        let error = TraceError::new(fault, self.path, place);
+        if self.named == Named::Folder && self.taken == 0 && no_trace(error.kind()) {
+            match &mut self.doubtful {
+                Some(faults) => faults.add(error.kind()),
+                None => self.doubtful = Some(Faults::of(error)),
+            }
+            return Ok(());
+        }
+        if let Some(faults) = self.doubtful.take() {
+            self.skips.take_all(faults)?;
+        }
+        self.skips.take(error)
     }
 
     /// Shows each line to `take`; a fault of a line costs what leniency says.
@@ -301,10 +374,16 @@ impl Context<'_> {
     }
 }
 
-/// Whether a file of a folder is something else than a trace, rather than a damaged one.
-fn no_trace(fault: &Fault) -> bool {
+/// Whether a file of a folder may be something else than a trace, rather than a damaged one.
+fn no_trace(kind: ErrorKind) -> bool {
     matches!(
-        fault.kind,
-        ErrorKind::UnknownFormat | ErrorKind::Empty | ErrorKind::Syntax
+        kind,
+        ErrorKind::UnknownFormat
+            | ErrorKind::Empty
+            | ErrorKind::Syntax
+            | ErrorKind::Encoding
+            | ErrorKind::TooDeep
+            | ErrorKind::MissingField
+            | ErrorKind::InvalidValue
     )
 }

@@ -74,6 +74,7 @@ struct Extra {
     parent: Option<Text>,
     next: Option<Text>,
     block_tokens: Option<Num>,
+    rank: Option<Num>,
 }
 
 struct Header {
@@ -108,7 +109,7 @@ pub(super) fn read(context: &mut Context<'_>, bytes: Bytes) -> Result<(), TraceE
             return Ok(());
         }
         let turn = reader.turn(context, row)?;
-        (context.visit)(turn, Place::Line(number))
+        context.take(turn, Place::Line(number))
     })
 }
 
@@ -162,6 +163,7 @@ impl Reader {
         };
         let assumed = || fitting(context, input_tokens, blocks.len());
         Ok(TracedTurn {
+            rank: rank(extra.rank)?,
             block_tokens: said.map_or_else(assumed, Ok)?,
             scope: self.scope(share, leaf::text("play_id", row.play_id.take())?),
             timing: self.timing(row, session.as_deref())?,
@@ -226,12 +228,13 @@ impl Reader {
     ) -> Result<Timing, Fault> {
         if let Some(last) = session.and_then(|session| self.sessions.get_mut(session)) {
             let follows = match (delay, timestamp, *last) {
-                (Some(delay), _, _) => delay,
-                (None, Some(time), Some(last)) => elapsed(last, time)?,
-                (None, _, _) => Micros(0),
+                (Some(delay), _, _) => Ok(delay),
+                (None, Some(time), Some(last)) => elapsed(last, time),
+                (None, _, _) => Ok(Micros(0)),
             };
+            // One that is left out is still the one before: a single late row costs itself alone.
             *last = timestamp.or(*last);
-            return Ok(Timing::Follows(follows));
+            return follows.map(Timing::Follows);
         }
         let at = match (timestamp, session) {
             (Some(timestamp), _) => timestamp,
@@ -239,13 +242,20 @@ impl Reader {
             (None, Some(_)) => Micros(0),
             (None, None) => return Err(Fault::missing("timestamp")),
         };
-        elapsed(self.arrived, at)?;
-        self.arrived = at;
+        elapsed(std::mem::replace(&mut self.arrived, at), at)?;
         if let Some(session) = session {
             self.sessions.insert(session.to_owned(), timestamp);
         }
         Ok(Timing::Arrival(at.plus(delay.unwrap_or_default())))
     }
+}
+
+/// Where a session stands, as our own writers say in its first row.
+fn rank(said: Option<Num>) -> Result<Option<u32>, Fault> {
+    let Some(said) = said else { return Ok(None) };
+    let rank = leaf::whole("warmpath.rank", said)?;
+    let rank = u32::try_from(rank).map_err(|_| Fault::invalid("warmpath.rank is too large"));
+    rank.map(Some)
 }
 
 /// Tokens of a block, as our own writer says them in a row.

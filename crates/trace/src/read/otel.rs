@@ -96,7 +96,7 @@ impl Whole for File {
             None => return Err(Fault::missing("gen_ai.operation.name")),
         }
         let turn = turn(span, context.options.block_tokens_or(BLOCK_TOKENS))?;
-        (context.visit)(turn, Place::Record(number))
+        context.take(turn, Place::Record(number))
     }
 }
 
@@ -135,6 +135,7 @@ fn turn(span: Span, block_tokens: NonZeroU32) -> Result<TracedTurn, Fault> {
     let trace = leaf::text("trace_id", span.trace_id)?.unwrap_or_default();
     let id = leaf::text("span_id", span.span_id)?;
     Ok(TracedTurn {
+        rank: None,
         id: id.map(|id| format!("{trace}/{id}")),
         session: Some(session),
         parent: None,
@@ -156,6 +157,7 @@ fn turn(span: Span, block_tokens: NonZeroU32) -> Result<TracedTurn, Fault> {
 pub(super) fn estimate(bytes: usize) -> u32 {
     u32::try_from(bytes.div_ceil(TOKEN_BYTES))
         .unwrap_or(u32::MAX)
+        .min(leaf::MAX_TOKENS)
         .max(1)
 }
 

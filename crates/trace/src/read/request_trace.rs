@@ -29,10 +29,10 @@ pub(super) fn read(context: &mut Context<'_>, bytes: Bytes) -> Result<(), TraceE
     context.lines(bytes, &mut |context, number, line| {
         let record = Record::parse(line)?;
         let written = Written::of(&record);
-        if let Some(before) = before {
+        // One that is left out is still the one before: a single late record costs itself alone.
+        if let Some(before) = before.replace(written) {
             written.check_behind(before)?;
         }
-        before = Some(written);
         let mut event = record.event;
         if event.event_type != "request_end" {
             return Ok(());
@@ -45,7 +45,7 @@ pub(super) fn read(context: &mut Context<'_>, bytes: Bytes) -> Result<(), TraceE
         if !turn.blocks.is_empty() {
             block_tokens = Some(turn.block_tokens);
         }
-        (context.visit)(turn, Place::Line(number))
+        context.take(turn, Place::Line(number))
     })
 }
 
@@ -108,6 +108,7 @@ fn turn(event: &Event, request: Request, default: NonZeroU32) -> Result<TracedTu
     let unknown = ours.map(|_| 0);
     let output_tokens = request.output_tokens.or(unknown).map(Num::Whole);
     Ok(TracedTurn {
+        rank: None,
         id: Some(request.request_id),
         session,
         parent,

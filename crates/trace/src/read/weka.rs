@@ -263,6 +263,7 @@ impl Stream<'_> {
                 (_, None) => self.parent.map(|_| self.name.to_owned()),
             };
             let turn = TracedTurn {
+                rank: None,
                 id: None,
                 session: Some(self.name_of(chain)),
                 parent,

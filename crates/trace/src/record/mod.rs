@@ -234,11 +234,26 @@ pub fn records(
     let mut passed_over = 0;
     for found in input::list(sources)? {
         let path = found.path.as_path();
-        if found.named == Named::Folder && !is_ours(path) {
-            passed_over += 1;
-            continue;
-        }
         let at = |place, fault| TraceError::new(fault, path, place);
+        match (input::open(path).and_then(detect), found.named) {
+            (Ok(Format::RequestTrace), _) => {}
+            (_, Named::Folder) => {
+                passed_over += 1;
+                continue;
+            }
+            (Ok(format), Named::Itself) => {
+                let detail = format!(
+                    "this needs records of ours, and these are {}",
+                    format.name()
+                );
+                return Err(at(
+                    Place::File,
+                    Fault::new(ErrorKind::UnknownFormat, detail),
+                ));
+            }
+            // Reading says what is wrong and where.
+            (Err(_), Named::Itself) => {}
+        }
         let bytes = input::open(path).map_err(|fault| at(Place::File, fault))?;
         let mut lines = Lines::new(bytes, crate::Options::default().max_line_bytes);
         let mut is_empty = true;
@@ -259,9 +274,4 @@ pub fn records(
         }
     }
     Ok(passed_over)
-}
-
-fn is_ours(path: &Path) -> bool {
-    let format = input::open(path).and_then(detect);
-    format.is_ok_and(|format| format == Format::RequestTrace)
 }

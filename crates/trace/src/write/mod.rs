@@ -25,7 +25,7 @@ pub use perfetto::PerfettoWriter;
 /// Whether rows carry what only we can read, under the key `warmpath`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extras {
-    /// What a session does next, its parent, and tokens of a block where the format has no place.
+    /// What a session does next, its parent and rank, and tokens of a block where the format has no place.
     Keep,
     /// Nothing: for tools that refuse fields that they do not know.
     Leave,
@@ -80,6 +80,9 @@ struct Extra<'a> {
     next: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     block_tokens: Option<NonZeroU32>,
+    /// Where the session stands, in its first row.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rank: Option<u32>,
 }
 
 /// The extras of a turn; the parent stands in the first row of a session.
@@ -98,8 +101,11 @@ fn extra(workload: &Workload, turn: usize, is_first: bool, extras: Extras) -> Op
             Next::Unknown | Next::End => None,
         },
         block_tokens: None,
+        // Sessions begin in another order than that in which turns of one time stand.
+        rank: is_first.then_some(turn.session),
     };
-    (extra.parent.is_some() || extra.next.is_some()).then_some(extra)
+    let is_any = extra.parent.is_some() || extra.next.is_some() || extra.rank.is_some();
+    is_any.then_some(extra)
 }
 
 /// Milliseconds with their fraction; exact below 285 years.

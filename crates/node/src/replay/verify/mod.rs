@@ -233,7 +233,7 @@ impl Checked {
             return;
         };
         let what = match recorded.turn == made.turn {
-            true => differ::first(&recorded.receipt, &now),
+            true => differ::first(&recorded.receipt(), &now),
             false => Some("which turn was decided on".to_owned()),
         };
         self.difference = what.map(|what| recorded.differs(&what, Some(now)));
@@ -242,8 +242,9 @@ impl Checked {
     /// Holds a receipt against its own terms.
     fn alone(&mut self, recorded: &Recorded, why: Why) {
         *self.alone.entry(why).or_default() += 1;
-        self.bare += u64::from(differ::rows(&recorded.receipt).is_empty());
-        let recomputed = differ::recomputed(&recorded.receipt);
+        let receipt = recorded.receipt();
+        self.bare += u64::from(differ::rows(&receipt).is_empty());
+        let recomputed = differ::recomputed(&receipt);
         self.difference = recomputed.map(|(what, now)| recorded.differs(&what, Some(now)));
     }
 }
@@ -270,7 +271,7 @@ impl Recorded {
             request: self.request.clone(),
             session: self.session.clone(),
             what: what.to_owned(),
-            recorded: self.receipt.clone(),
+            recorded: self.receipt(),
             now,
         }
     }

@@ -17,7 +17,15 @@ pub(super) struct Recorded {
     pub(super) session: Option<String>,
     /// The turn, as its scheduler numbers turns.
     pub(super) turn: u64,
-    pub(super) receipt: Value,
+    /// Its text, which takes a fifth of the memory.
+    receipt: Box<str>,
+}
+
+impl Recorded {
+    pub(super) fn receipt(&self) -> Value {
+        // It was a value before it was a text.
+        serde_json::from_str(&self.receipt).unwrap_or_default()
+    }
 }
 
 /// What one scheduler has left in a trace.
@@ -120,7 +128,7 @@ impl Reading {
             request: request.request_id,
             session: ours.session,
             turn: receipt["reservation"].as_u64().unwrap_or(u64::MAX),
-            receipt,
+            receipt: receipt.to_string().into(),
         };
         recording.decisions.insert(number, recorded);
         Ok(())
