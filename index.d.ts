@@ -216,7 +216,7 @@ export declare function topology(handle: SchedulerHandle): string
 export declare function turnHashes(handle: SchedulerHandle, reservation: number, cuts: Uint32Array, key: Uint8Array, out: BigUint64Array): number
 
 /**
- * Decides recorded decisions again, in the background. Options as JSON: `paths`. Returns what was checked
+ * Decides recorded decisions again, in the background. Options as JSON: `paths`, `lenient`. Returns what was checked
  * and the first difference, as JSON.
  */
 export declare function verifyDecisions(options: string): Promise<string>

@@ -1,6 +1,6 @@
 /** A recording of decisions decides the same again, and says where it does not. */
 import { execFile } from 'node:child_process'
-import { mkdirSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import test from 'ava'
 import { jsonl, Scheduler, type SchedulerOptions } from '../src/index.js'
@@ -40,6 +40,25 @@ for (const [name, options] of Object.entries(POLICIES)) {
     }
   })
 }
+
+test('every native call that can change a decision is kept as a step', (t) => {
+  const rooms = ['scheduler', 'fleet', 'snapshot', 'trace'].map((name) => {
+    return readFileSync(join(__dirname, `../crates/node/src/${name}.rs`), 'utf8')
+  })
+  const calls = rooms
+    .join('')
+    .split(/^pub\(crate\) fn /m)
+    .slice(1)
+  const changing = calls.filter((call) => /handle\.(call|change)\(|settling\(|close\(/.test(call))
+  const name = (call: string) => /^\w+/.exec(call)?.[0] ?? call
+  const isKept = (call: string) => /\.note\(|journal|state\.advance\(/.test(call)
+  // Closing cancels turn by turn, which is kept where it is done.
+  const bare = ['close_scheduler', 'recall_body', 'prompt_tokens', 'revise_worker', 'provoke_panic']
+  const snapshots = ['begin_snapshot', 'write_snapshot', 'end_snapshot']
+  const missing = changing.filter((call) => !isKept(call)).map(name)
+  t.deepEqual(missing.sort(), [...bare, ...snapshots].sort())
+  t.true(changing.length > 20)
+})
 
 test('a gateway that served text decided the same, whatever usage was reported', async (t) => {
   const path = join(folder(t), 'again.jsonl')
@@ -102,9 +121,9 @@ test('missing records end the check of what follows, and are no difference', asy
 test('the first decision that differs is shown beside what it would be', async (t) => {
   const path = join(folder(t), 'trace.jsonl')
   await told({ path, seed: 3, steps: 200, changes: true })
-  const wrong = lines(path).map((line) => {
+  const wrong = lines(path).map((line, at) => {
     const { receipt } = JSON.parse(line).event.warmpath
-    if (receipt.id !== '9') return line
+    if (at !== 9) return line
     const [row] = receipt.candidates
     const rows = [{ ...row, overlapTokens: row.overlapTokens + 64 }, ...receipt.candidates.slice(1)]
     return changed(line, { candidates: rows })
@@ -115,6 +134,7 @@ test('the first decision that differs is shown beside what it would be', async (
   t.regex(out, /^decision \d+ of \d+, request .*: overlapTokens of \w+ differs/)
   t.regex(out, /as recorded +\| +as decided now/)
   t.regex(out, /^! .*\|/m)
+  t.notRegex(out, /^! (session|outcome) /m)
 })
 
 test('records that do not say what was told: each receipt follows from its own terms', async (t) => {

@@ -262,6 +262,8 @@ interface Verified {
   withoutCandidates: number
   /** Files of folders that are no trace of ours. */
   passedOver: number
+  /** Lines that are no records; `lenient` only. */
+  unreadable: number
   /** Where steps are missing: after which request, null at the start, and how many. */
   gaps: readonly { after: string | null; steps: number }[]
   difference: {
@@ -278,9 +280,10 @@ interface Verified {
  * Decides the decisions of recordings again, up to the first that comes out otherwise.
  *
  * @param paths our own traces, with whole receipts; files and folders
+ * @param lenient lines that cannot be read are missing, and no error
  */
-async function verifyDecisions(paths: readonly string[]): Promise<Verified> {
-  const text = await typed(() => addon.verifyDecisions(JSON.stringify({ paths })))
+async function verifyDecisions(paths: readonly string[], lenient = false): Promise<Verified> {
+  const text = await typed(() => addon.verifyDecisions(JSON.stringify({ paths, lenient })))
   return JSON.parse(text) as Verified
 }
 

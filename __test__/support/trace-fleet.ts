@@ -2,7 +2,13 @@
  * A scheduler that is told all kinds of things in an order that follows from a seed, and records it: turns of
  * text, tokens and hashes in tool loops, ends of all kinds, retries, and a fleet that changes under way.
  */
-import { jsonl, Scheduler, type SchedulerOptions, type TraceOptions } from '../../src/index.js'
+import {
+  jsonl,
+  Scheduler,
+  type SchedulerOptions,
+  type TraceOptions,
+  WarmpathError,
+} from '../../src/index.js'
 import type { Turn } from '../../src/turn.js'
 
 export interface Told {
@@ -38,10 +44,10 @@ const ORDINARY = { 'content-type': 'application/json' }
 export async function told({ path, seed, steps, options, trace, changes }: Told): Promise<number> {
   const draw = random(seed)
   let now = 1_700_000_000_000
+  const workers = ['a', 'b', 'c'].map((id) => ({ id, url: `http://${id}`, capacityTokens: 6_000 }))
+  const base = { workers, clock: () => now, ...options }
   const scheduler = new Scheduler({
-    workers: ['a', 'b', 'c'].map((id) => ({ id, url: `http://${id}`, capacityTokens: 6_000 })),
-    clock: () => now,
-    ...options,
+    ...base,
     trace: { sink: jsonl({ path }), receipts: 'full', ...trace },
   })
   const sessions = new Map<number, Session>()
@@ -111,16 +117,32 @@ export async function told({ path, seed, steps, options, trace, changes }: Told)
     completed += 1
   }
 
+  /** Another address, another capacity, or one worker less; refused where names are taken. */
+  const goOver = () => {
+    const others = workers.map((each) => ({
+      ...each,
+      url: `http://${each.id}${draw(2)}`,
+      capacityTokens: 4_000 + 1_000 * draw(4),
+    }))
+    try {
+      scheduler.reconfigure({ ...base, workers: others.slice(draw(2)) })
+    } catch (error) {
+      if (!WarmpathError.is(error)) throw error
+    }
+  }
+
   const change = () => {
     const worker = some(names())
-    const kind = draw(11)
+    const kind = draw(13)
     if (kind === 0)
       running[draw(running.length || 1)]?.turn.next(draw(2) === 0 ? 'passing' : 'lasting')
     else if (kind === 1) scheduler.endSession(`s${draw(6)}`)
     else if (kind === 10 && options?.targets?.big) {
       scheduler.setPrice('big', { input: 1 + draw(9), output: 25 })
-    } else if (worker === undefined) return
+    } else if (kind === 11 && options?.workers === undefined) goOver()
+    else if (worker === undefined) return
     else if (kind === 2) scheduler.resetCache(worker)
+    else if (kind === 12) scheduler.setCapacity(worker, 3_000 + 1_000 * draw(5))
     else if (kind === 3) scheduler.drainWorker(worker)
     else if (kind === 4) scheduler.setHealth(worker, 'down')
     else if (kind === 5) scheduler.setHealth(worker, 'limited')

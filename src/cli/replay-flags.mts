@@ -139,7 +139,7 @@ const OF_PRESSURE = ['warmUp', 'measure'] as const
 const OF_RUNS = [
   ...OVER_HTTP,
   ...OF_FLEETS,
-  ...(['endpoint', 'seed', 'block', 'patience', 'format', 'lenient', 'json', 'html'] as const),
+  ...(['endpoint', 'seed', 'block', 'patience', 'format', 'json', 'html'] as const),
 ]
 
 /**

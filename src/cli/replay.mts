@@ -64,7 +64,7 @@ function replayCommand(): Command {
 async function replay(traces: string[], flags: ReplayFlags, command: Command): Promise<void> {
   const given = (name: string) => isGiven(command, name)
   refuseIdle(flags, given)
-  if (flags.verify) return verify(traces)
+  if (flags.verify) return verify(traces, flags)
   refuseOverwriting(traces, { '--html': flags.html, '--json': flags.json })
   const progress = new Progress(process.stderr)
   const stop = new AbortController()

@@ -8,12 +8,13 @@
 import type { Receipt } from '../index.js'
 import { type NotAgain, type Verified, verifyDecisions } from '../workload.js'
 import { renderReceipt } from './render.js'
+import type { ReplayFlags } from './replay-flags.mjs'
 import { text, visible } from './table.js'
 
 const GAP = '   |   '
 
-async function verify(paths: readonly string[]): Promise<void> {
-  const verified = await verifyDecisions(paths)
+async function verify(paths: readonly string[], { lenient }: ReplayFlags): Promise<void> {
+  const verified = await verifyDecisions(paths, lenient)
   process.stdout.write(`${render(verified)}\n`)
   if (verified.difference !== null || checked(verified) === 0) process.exitCode = 1
 }
@@ -29,7 +30,8 @@ function render(verified: Verified): string {
   const { request, session, what, recorded, now } = difference
   const at = decisions + sum(alone)
   const where = `decision ${at} of ${of}, request ${visible(request)}, session ${visible(session ?? '-')}`
-  return [`${where}: ${what} differs`, ...notes, '', sideBySide(recorded, now)].join('\n')
+  const sides = sideBySide(recorded, beside(recorded, now))
+  return [`${where}: ${what} differs`, ...notes, '', sides].join('\n')
 }
 
 /** What was decided again, and no more than that. */
@@ -52,7 +54,7 @@ const WHY: Readonly<Record<NotAgain, string>> = {
 }
 
 function notesOn(verified: Verified): string[] {
-  const { alone, gaps, withoutReceipt, withoutCandidates, passedOver } = verified
+  const { alone, gaps, withoutReceipt, withoutCandidates, passedOver, unreadable } = verified
   const missing = gaps.map(({ after, steps }) => {
     const where = after === null ? 'at the start' : `after request ${visible(after)}`
     return `${steps} calls to the scheduler are missing ${where}, with the records that held them: what follows cannot be made again`
@@ -63,6 +65,7 @@ function notesOn(verified: Verified): string[] {
   const notes: [number, string][] = [
     [sum(alone), CHECK],
     [withoutCandidates, `${withoutCandidates} receipts without candidates not checked`],
+    [unreadable, `${unreadable} lines that cannot be read left out`],
     [withoutReceipt, `${withoutReceipt} records without a whole receipt passed over`],
     [passedOver, `${passedOver} files of the folder that are no trace of ours passed over`],
   ]
@@ -76,6 +79,13 @@ cheapest of them where nothing held the turn and no temperature was set`
 
 function sum(counts: Verified['alone']): number {
   return Object.values(counts).reduce((all, count) => all + count, 0)
+}
+
+/** What is decided now, with what was no decision as it was: its session's name, and how it ended. */
+function beside(recorded: unknown, now: unknown): unknown {
+  if (now === null) return null
+  const { session, outcome, id, at } = recorded as Receipt
+  return { ...(now as Receipt), session, outcome, id, at }
 }
 
 /** Two receipts, line by line, lines that differ marked. */

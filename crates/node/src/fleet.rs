@@ -117,6 +117,10 @@ pub(crate) fn set_capacity(
             |tokens| known_u64(tokens).ok_or_else(|| invalid("tokens are a whole number"));
         let capacity = tokens.map(counted).transpose()?;
         handle.call(room(&mut out)?, |state, _| {
+            state.note(time(now), || Act::Capacity {
+                worker,
+                tokens: capacity,
+            });
             let State { core, settled, .. } = state;
             let set = core.set_capacity(time(now), WorkerId(worker), capacity, settled);
             set.map_err(|e| refused(&e))
@@ -134,8 +138,13 @@ pub(crate) fn replace_worker(
     mut out: Float64Array,
 ) -> Result<u32, Code> {
     guard(|| {
+        let kept = bare(&worker)?;
         let worker = NewWorker::parse(&worker)?;
         handle.call(room(&mut out)?, |state, _| {
+            state.note(time(now), || Act::ReplaceWorker {
+                worker: old,
+                options: kept,
+            });
             state.replace_worker(time(now), WorkerId(old), worker)
         })
     })

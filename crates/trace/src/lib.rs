@@ -38,8 +38,8 @@ pub use even::even_blocks;
 pub use keyed::{Key, keyed, keyed_text};
 pub use read::{Loaded, Options, Report, SideChains, for_each, read, read_bytes};
 pub use record::{
-    AgentContext, Event, FinishReason, PhaseAfter, REQUEST_TRACE_SCHEMA, Record, Replay, Request,
-    RequestTiming, Timings, ToolCall, Warmpath, WorkerInfo, records,
+    AgentContext, Event, FinishReason, PassedOver, PhaseAfter, REQUEST_TRACE_SCHEMA, Record,
+    Replay, Request, RequestTiming, Timings, ToolCall, Warmpath, WorkerInfo, records,
 };
 pub use select::Selection;
 pub use skip::Leniency;

@@ -6,7 +6,8 @@ use std::path::Path;
 
 use common::{fixture, show};
 use warmpath_trace::{
-    Format, Options, PerfettoWriter, Record, Workload, for_each, read, read_bytes, records,
+    Format, Leniency, Options, PerfettoWriter, Record, Workload, for_each, read, read_bytes,
+    records,
 };
 
 fn load(name: &str, format: Format) -> Workload {
@@ -246,7 +247,12 @@ fn a_picture_has_a_track_for_each_session_and_worker() {
         writer.write(&record).expect("to memory");
         Ok(())
     };
-    records(&[fixture("request-trace.jsonl")], &mut draw).expect("reads");
+    records(
+        &[fixture("request-trace.jsonl")],
+        Leniency::Strict,
+        &mut draw,
+    )
+    .expect("reads");
     let picture = writer.finish().expect("to memory");
     let picture: serde_json::Value = serde_json::from_slice(&picture).expect("JSON");
     let events = picture["traceEvents"].as_array().expect("events");

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use common::{fixture, show};
 use serde_json::Value;
-use warmpath_trace::{Format, Options, Record, read, records};
+use warmpath_trace::{Format, Leniency, Options, Record, read, records};
 
 const SAMPLE: &str = "own-gateway.jsonl";
 
@@ -39,7 +39,7 @@ fn every_field_is_known() {
         read_back.push(record);
         Ok(())
     };
-    records(&[fixture(SAMPLE)], &mut take).expect("reads");
+    records(&[fixture(SAMPLE)], Leniency::Strict, &mut take).expect("reads");
     assert_eq!(text.lines().count(), read_back.len());
     for (line, record) in text.lines().zip(&read_back) {
         let written: Value = serde_json::from_str(line).expect("JSON");

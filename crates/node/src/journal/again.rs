@@ -277,12 +277,17 @@ impl Again {
                 let State { core, settled, .. } = &mut self.state;
                 let _ = core.set_health(now, WorkerId(*worker), health, settled);
             }
+            Act::Capacity { worker, tokens } => {
+                let State { core, settled, .. } = &mut self.state;
+                let _ = core.set_capacity(now, WorkerId(*worker), *tokens, settled);
+            }
             Act::AddWorker { options } => {
-                let mut worker = NewWorker::parse(&options.to_string())?;
-                if worker.kv_events.take().is_some() {
-                    self.told.insert(worker.group);
-                }
+                let worker = self.worker(options)?;
                 let _ = self.state.add_worker(now, worker);
+            }
+            Act::ReplaceWorker { worker, options } => {
+                let new = self.worker(options)?;
+                let _ = self.state.replace_worker(now, WorkerId(*worker), new);
             }
             Act::AddGroup { options } => {
                 let group = Group::parse(&options.to_string())?;
@@ -308,6 +313,15 @@ impl Again {
             _ => {}
         }
         Ok(())
+    }
+
+    /// A worker to add, to whose engine nobody listens here.
+    fn worker(&mut self, options: &Value) -> Result<NewWorker, Code> {
+        let mut worker = NewWorker::parse(&options.to_string())?;
+        if worker.kv_events.take().is_some() {
+            self.told.insert(worker.group);
+        }
+        Ok(worker)
     }
 
     /// The decisions about held turns that the last call has made.

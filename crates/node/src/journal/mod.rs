@@ -83,7 +83,15 @@ pub(crate) enum Act {
         worker: u32,
         health: u32,
     },
+    Capacity {
+        worker: u32,
+        tokens: Option<u64>,
+    },
     AddWorker {
+        options: Value,
+    },
+    ReplaceWorker {
+        worker: u32,
         options: Value,
     },
     AddGroup {

@@ -11,7 +11,7 @@ use napi_derive::napi;
 use serde_json::json;
 
 use warmpath_trace::{
-    Extras, Loaded, PerfettoWriter, Written, records, write_agentic, write_mooncake,
+    Extras, Leniency, Loaded, PerfettoWriter, Written, records, write_agentic, write_mooncake,
 };
 
 use super::background::{Background, background};
@@ -112,7 +112,7 @@ pub fn write_perfetto(
                 .and_then(PerfettoWriter::new)
                 .map_err(failed)?;
             let (mut rows, mut fault) = (0u64, None);
-            records(&sources, &mut |record, _, _| {
+            records(&sources, Leniency::Strict, &mut |record, _, _| {
                 rows += 1;
                 let written = writer.write(&record);
                 if let (Err(error), None) = (written, &fault) {

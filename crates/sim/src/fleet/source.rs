@@ -290,7 +290,7 @@ impl<'a> Population<'a> {
                 (sum + u64::from(input(turn)), count + 1)
             });
         if count == 0 {
-            return Err(FleetError::new(&format!(
+            return Err(FleetError::new(format!(
                 "no session of the trace can be drawn: {} have fewer than {} turns, {} a prompt of {too_large} \
                  tokens or more, {} are sub-sessions; replay it as recorded, or with a larger cache",
                 drawn.too_short, drawn.least_turns, drawn.too_large, drawn.children,

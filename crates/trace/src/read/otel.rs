@@ -157,8 +157,7 @@ fn turn(span: Span, block_tokens: NonZeroU32) -> Result<TracedTurn, Fault> {
 pub(super) fn estimate(bytes: usize) -> u32 {
     u32::try_from(bytes.div_ceil(TOKEN_BYTES))
         .unwrap_or(u32::MAX)
-        .min(leaf::MAX_TOKENS)
-        .max(1)
+        .clamp(1, leaf::MAX_TOKENS)
 }
 
 #[derive(Deserialize)]

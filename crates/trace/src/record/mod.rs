@@ -16,6 +16,7 @@ use crate::detect::{Format, detect};
 use crate::error::{ErrorKind, Fault, Place, TraceError};
 use crate::input::{self, Lines, Named};
 use crate::leaf::{self, MILLIS, Num};
+use crate::skip::Leniency;
 
 mod request;
 
@@ -221,31 +222,39 @@ fn explained(line: &str, error: serde_json::Error) -> Fault {
     error.into()
 }
 
+/// What was not shown of our own traces.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PassedOver {
+    /// Files of folders that are no such traces.
+    pub files: u64,
+    /// Lines that are no records; lenient only.
+    pub lines: u64,
+}
+
 /// Shows each record of our own traces, of any event type, in order, with its file and line; decompresses
-/// them. Files of folders that are no such traces are passed over. Returns how many were.
+/// them. Files of folders that are no such traces are passed over.
 ///
 /// # Errors
 /// [`TraceError`] for the first line that is no record, with its number, and for a file or a folder
-/// without any.
+/// without any; when lenient, such a line is counted. What `visit` says is an error in any case.
 pub fn records(
     sources: &[PathBuf],
+    leniency: Leniency,
     visit: &mut dyn FnMut(Record, &Path, u64) -> Result<(), TraceError>,
-) -> Result<u64, TraceError> {
-    let mut passed_over = 0;
+) -> Result<PassedOver, TraceError> {
+    let mut passed = PassedOver::default();
     for found in input::list(sources)? {
         let path = found.path.as_path();
         let at = |place, fault| TraceError::new(fault, path, place);
         match (input::open(path).and_then(detect), found.named) {
             (Ok(Format::RequestTrace), _) => {}
             (_, Named::Folder) => {
-                passed_over += 1;
+                passed.files += 1;
                 continue;
             }
             (Ok(format), Named::Itself) => {
-                let detail = format!(
-                    "this needs records of ours, and these are {}",
-                    format.name()
-                );
+                let name = format.name();
+                let detail = format!("this needs records of ours, and these are {name}");
                 return Err(at(
                     Place::File,
                     Fault::new(ErrorKind::UnknownFormat, detail),
@@ -258,20 +267,32 @@ pub fn records(
         let mut lines = Lines::new(bytes, crate::Options::default().max_line_bytes);
         let mut is_empty = true;
         loop {
-            let record = match lines.next() {
+            let read = lines.next();
+            let is_last = read.as_ref().err().is_some_and(input::is_final);
+            let record = match read {
                 Ok(Some((_, line))) => Record::parse(line),
                 Ok(None) => break,
                 Err(fault) => Err(fault),
             };
             let number = lines.number();
-            let record = record.map_err(|fault| at(Place::Line(number), fault))?;
-            is_empty = false;
-            visit(record, path, number)?;
+            match record {
+                Ok(record) => {
+                    is_empty = false;
+                    visit(record, path, number)?;
+                }
+                Err(fault) if leniency == Leniency::Strict => {
+                    return Err(at(Place::Line(number), fault));
+                }
+                Err(_) => passed.lines += 1,
+            }
+            if is_last {
+                break;
+            }
         }
         if is_empty {
             let fault = Fault::new(ErrorKind::Empty, "there is no record in it");
             return Err(at(Place::File, fault));
         }
     }
-    Ok(passed_over)
+    Ok(passed)
 }

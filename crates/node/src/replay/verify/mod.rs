@@ -17,6 +17,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use self::recorded::{Recorded, Recording};
+use warmpath_trace::Leniency;
+
 use super::background::{Background, background};
 use crate::error::{Code, guard, invalid};
 use crate::journal::Act;
@@ -27,6 +29,9 @@ use crate::journal::again::{Again, Decided};
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Request {
     paths: Vec<PathBuf>,
+    /// Lines that cannot be read are missing, and no error.
+    #[serde(default)]
+    lenient: bool,
 }
 
 /// Why a decision was not made again.
@@ -89,7 +94,7 @@ struct Checked {
     difference: Option<Difference>,
 }
 
-/// Decides recorded decisions again, in the background. Options as JSON: `paths`. Returns what was checked
+/// Decides recorded decisions again, in the background. Options as JSON: `paths`, `lenient`. Returns what was checked
 /// and the first difference, as JSON.
 #[napi(ts_return_type = "Promise<string>")]
 pub fn verify_decisions(options: String) -> Result<AsyncTask<Background<String>>, Code> {
@@ -101,7 +106,11 @@ pub fn verify_decisions(options: String) -> Result<AsyncTask<Background<String>>
 }
 
 fn verify(request: &Request) -> Result<String, Code> {
-    let found = recorded::read(&request.paths)?;
+    let leniency = match request.lenient {
+        true => Leniency::Lenient,
+        false => Leniency::Strict,
+    };
+    let found = recorded::read(&request.paths, leniency)?;
     let of: usize = found.all.iter().map(|one| one.decisions.len()).sum();
     let schedulers = found.all.iter().filter(|one| !one.steps.is_empty()).count();
     let mut checked = Checked::default();
@@ -124,7 +133,8 @@ fn verify(request: &Request) -> Result<String, Code> {
         "alone": alone,
         "withoutReceipt": found.without,
         "withoutCandidates": checked.bare,
-        "passedOver": found.passed_over,
+        "passedOver": found.passed_over.files,
+        "unreadable": found.passed_over.lines,
         "gaps": gaps
             .map(|gap| json!({ "after": gap.after, "steps": gap.steps }))
             .collect::<Vec<_>>(),

@@ -5,7 +5,7 @@ use hashbrown::{HashMap, HashSet};
 use napi::bindgen_prelude::Result;
 use serde_json::Value;
 
-use warmpath_trace::{ErrorKind, Record, TraceError, records};
+use warmpath_trace::{ErrorKind, Leniency, PassedOver, Record, TraceError, records};
 
 use super::differ;
 use crate::error::{Code, invalid, unreadable};
@@ -44,14 +44,14 @@ pub(super) struct Recordings {
     pub(super) all: Vec<Recording>,
     /// Records without a whole receipt.
     pub(super) without: u64,
-    /// Files of folders that are no trace of ours.
-    pub(super) passed_over: u64,
+    /// Files of folders that are no trace of ours, and lines that are no records.
+    pub(super) passed_over: PassedOver,
 }
 
 /// Reads files and folders. What is there twice counts once.
-pub(super) fn read(paths: &[PathBuf]) -> Result<Recordings, Code> {
+pub(super) fn read(paths: &[PathBuf], leniency: Leniency) -> Result<Recordings, Code> {
     let mut reading = Reading::default();
-    let passed_over = records(paths, &mut |record, path, line| {
+    let passed_over = records(paths, leniency, &mut |record, path, line| {
         reading.take(record, path, line)
     });
     reading.found.passed_over = passed_over.map_err(|error| unreadable(&error))?;
@@ -61,6 +61,13 @@ pub(super) fn read(paths: &[PathBuf]) -> Result<Recordings, Code> {
         .iter()
         .all(|recording| recording.decisions.is_empty())
     {
+        if found.without == 0 && found.passed_over.files > 0 {
+            let detail = format!(
+                "none of the {} files there is of ours",
+                found.passed_over.files
+            );
+            return Err(invalid(detail));
+        }
         return Err(invalid(
             "no record has a whole receipt: record with `trace: { receipts: 'full' }`",
         ));
