@@ -153,7 +153,7 @@ function refuseIdle(flags: ReplayFlags, given: (name: string) => boolean): void 
     if (idle === undefined) return
     throw new WarmpathError('WARMPATH_CONFIG', `${spelled(idle)} does nothing ${why}`)
   }
-  if (flags.verify) refuse(OF_RUNS, 'with --verify: the trace says what was decided by')
+  if (flags.verify) refuse(OF_RUNS, 'with --verify')
   if (flags.endpoint !== undefined) refuse(OF_FLEETS, 'with --endpoint')
   else refuse(OVER_HTTP, 'without --endpoint')
   if (flags.engine !== 'h100-class') refuse(OF_EXTENTS, 'without --engine h100-class')

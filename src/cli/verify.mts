@@ -64,10 +64,10 @@ function notesOn(verified: Verified): string[] {
   })
   const notes: [number, string][] = [
     [sum(alone), CHECK],
-    [withoutCandidates, `${withoutCandidates} receipts without candidates not checked`],
-    [unreadable, `${unreadable} lines that cannot be read left out`],
-    [withoutReceipt, `${withoutReceipt} records without a whole receipt passed over`],
-    [passedOver, `${passedOver} files of the folder that are no trace of ours passed over`],
+    [withoutCandidates, `receipts without candidates, not checked: ${withoutCandidates}`],
+    [unreadable, `lines left out that cannot be read: ${unreadable}`],
+    [withoutReceipt, `records without a whole receipt: ${withoutReceipt}`],
+    [passedOver, `files passed over that are no trace of ours: ${passedOver}`],
   ]
   const rest = notes.flatMap(([applies, note]) => (applies > 0 ? [note] : []))
   return [...missing, ...kinds, ...rest]
