@@ -31,7 +31,8 @@ const ROOMS: Record<string, readonly string[]> = {
   trace: ['clock', 'config', 'dialects', 'errors', 'identity', 'link', 'telemetry'],
   turn: BELOW_A_TURN,
   fleet: ['config', 'errors', 'link', 'native'],
-  scheduler: [...BELOW_A_TURN, 'fleet', 'turn'],
+  exact: [...BELOW_A_TURN, 'engines', 'turn'],
+  scheduler: [...BELOW_A_TURN, 'exact', 'fleet', 'turn'],
   index: [
     'config',
     'dialects',

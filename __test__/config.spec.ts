@@ -47,7 +47,7 @@ test('the native options carry every default', (t) => {
         model: {},
         cache: { name: '', perTenant: false },
         detail:
-          '{"dialects":["openai-chat","openai-responses","anthropic-messages"],"auth":{"kind":"none"},"card":{}}',
+          '{"dialects":["openai-chat","openai-responses","anthropic-messages"],"auth":{"kind":"none"},"tokens":"text","card":{}}',
       },
     ],
     admission: {

@@ -19,6 +19,7 @@ const base: TurnFrame = {
   exact: undefined,
   ticket: undefined,
   canStrip: false,
+  origin: 'given',
   needs: { images: false, tools: false },
   targets: [0],
   toolResults: [],

@@ -250,6 +250,7 @@ export function refuseFixed(before: ResolvedConfig, next: ResolvedConfig): void 
     ['forward', before.forwardHeaders, next.forwardHeaders],
     ['identity', before.identity, next.identity],
     ['clock', before.clock, next.clock],
+    ['tokens', before.tokens, next.tokens],
     // Sinks and keys may come from a command line, of which a file knows nothing.
     ['trace', next.trace && traced, next.trace && trace],
   ]

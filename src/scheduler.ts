@@ -27,10 +27,11 @@ import {
 } from './config/index.js'
 import { type DialectName, TextSink } from './dialects/index.js'
 import { fromNative, WarmpathError } from './errors.js'
+import { Exact, type Known } from './exact.js'
 import { Fleet, type Reconfigured, refuseFixed } from './fleet.js'
 import { hasOwnCredential, requestHeaders } from './forward/index.js'
 import { type HeadersLike, readHeaders } from './identity/index.js'
-import { NO_TEXT, PromptKind, type TurnFrame } from './link/frame.js'
+import { NO_TEXT, type Origin, PromptKind, type TurnFrame } from './link/frame.js'
 import {
   type Candidate,
   candidatesOf,
@@ -111,12 +112,15 @@ export class Scheduler {
   readonly #fleet: Fleet
   #config: ResolvedConfig
   #catalog: Catalog
+  /** Whether any target's prompts are known by tokens. */
+  #wantsTokens: boolean
   readonly #link: Link
   readonly #rules: RequestRules
   /** Whether anybody looks at whether a prompt has images. */
   readonly #asksForImages: boolean
   readonly #sharedName: string | undefined
   readonly #recorder: Recorder | undefined
+  readonly #exact: Exact
   readonly #recall: Recall = (...body) => this.#link.recall(...body)
   /** Where prompts lie; absent while one does. */
   #sink: TextSink | undefined
@@ -150,6 +154,14 @@ export class Scheduler {
     try {
       checkTargets(sharedName, this.#link, config)
       this.#fleet = new Fleet(this.#link, config)
+      this.#exact = new Exact({
+        link: this.#link,
+        settings: config.tokens,
+        bodyBytes,
+        forwardHeaders: config.forwardHeaders,
+        logger,
+      })
+      this.#wantsTokens = wantsTokens(config)
       this.#recorder = openRecorder(config, this.#link, this.#clock)
     } catch (error) {
       this.#link.close()
@@ -209,6 +221,7 @@ export class Scheduler {
     const changes = this.#fleet.goOver(next)
     this.#config = { ...this.#config, workers, targets, aliases, groups }
     this.#catalog = new Catalog(targets, aliases)
+    this.#wantsTokens = wantsTokens(next)
     return changes
   }
 
@@ -219,7 +232,10 @@ export class Scheduler {
    */
   async submit(request: TurnRequest): Promise<Turn> {
     try {
-      return await this.#submit(request)
+      if (!this.#wantsTokens) return await this.#submit(request, 'given')
+      checkRequest(request)
+      const known = await this.#exact.know(request, this.#catalog)
+      return await this.#submit(known.request, known.origin)
     } catch (error) {
       const code = WarmpathError.is(error) ? error.code : 'unknown'
       published.error(code)
@@ -469,13 +485,15 @@ export class Scheduler {
     await this.flush()
   }
 
-  #submit(request: TurnRequest): Turn | Promise<Turn> {
+  #submit(request: TurnRequest, origin: Origin): Turn | Promise<Turn> {
     if (this.#link.closed) throw new WarmpathError('WARMPATH_CLOSED', 'the scheduler is closed')
     checkRequest(request)
     const { signal } = request
     if (signal?.aborted) throw abortError(signal)
     const received = this.#recorder?.arrival()
-    const { read, placement } = this.#withSink((sink) => this.#take(request, sink, received))
+    const { read, placement } = this.#withSink((sink) =>
+      this.#take({ request, origin }, sink, received),
+    )
     let result: Turn | Promise<Turn>
     try {
       const session = read.identity.session ?? placement.derivedSession ?? ''
@@ -541,17 +559,17 @@ export class Scheduler {
   }
 
   /** Reads the request and asks the core. */
-  #take(request: TurnRequest, sink: TextSink, received: number | undefined) {
+  #take({ request, origin }: Known, sink: TextSink, received: number | undefined) {
     const isText = request.tokens === undefined && request.hashes === undefined
     // A trace tells the lengths of all segments.
     const isTraced = received !== undefined || this.#recorder?.keepsSteps === true
     const recall = isText && !isTraced ? this.#recall : undefined
     const read = readRequest(request, this.#rules, sink, recall)
     this.#refuseStrangers(read)
-    const placement = this.#link.submit(this.#frame(request, read))
+    const placement = this.#link.submit(this.#frame(request, read, origin))
     if (placement !== undefined) return { read, placement }
     const whole = readWhole(read, sink)
-    const again = this.#link.submit(this.#frame(request, whole))
+    const again = this.#link.submit(this.#frame(request, whole, origin))
     if (again !== undefined) return { read: whole, placement: again }
     throw new WarmpathError('WARMPATH_PANIC', 'a whole prompt was taken for a recalled one')
   }
@@ -575,11 +593,17 @@ export class Scheduler {
     }
   }
 
-  #frame(request: TurnRequest, read: ReadRequest): TurnFrame {
-    return this.#frameOf(request, read, this.#catalog.targetsFor(read.model, read.dialect.name))
+  #frame(request: TurnRequest, read: ReadRequest, origin: Origin = 'given'): TurnFrame {
+    const names = this.#catalog.targetsFor(read.model, read.dialect.name)
+    return this.#frameOf(request, read, names, origin)
   }
 
-  #frameOf(request: TurnRequest, read: ReadRequest, names: readonly string[]): TurnFrame {
+  #frameOf(
+    request: TurnRequest,
+    read: ReadRequest,
+    names: readonly string[],
+    origin: Origin = 'given',
+  ): TurnFrame {
     const { facts, identity, tenant, recalled } = read
     const { topology } = this.#link
     const exact = request.tokens ?? request.hashes
@@ -607,6 +631,7 @@ export class Scheduler {
       drift: request.drift ?? false,
       base: base === undefined ? undefined : topology.targetByName(base).index,
       canStrip: canStrip(read),
+      origin,
       needs: needsOf(read, this.#asksForImages),
       targets: names.map((name) => topology.targetByName(name).index),
       toolResults: facts?.toolResults ?? [],
@@ -681,6 +706,10 @@ export class Scheduler {
         }),
     }
   }
+}
+
+function wantsTokens({ targets }: ResolvedConfig): boolean {
+  return targets.some(({ tokens }) => tokens !== 'text')
 }
 
 /** Whether the turn may go at once. */

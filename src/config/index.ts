@@ -28,6 +28,7 @@ export {
 export { type ResolvedConfig, resolve, type TargetEntry } from './resolve.js'
 export { identity } from './scope.js'
 export { type Auth, DEFAULT_TARGET } from './target.js'
+export type { PromptToTokenize, Tokenize, TokenSettings, TokenSource } from './tokens.js'
 export type { TraceFunction, TraceOptions, TraceSettings, TraceSink } from './trace.js'
 export type {
   AdmissionOptions,
@@ -47,6 +48,7 @@ export type {
   SchedulerOptions,
   ScoreOptions,
   TargetOptions,
+  TokenOptions,
   WorkerOptions,
 } from './types.js'
 export { ADDED_WORKER_FIELDS, addedTargets, type WorkerEntry, workerEntry } from './worker.js'

@@ -26,6 +26,7 @@ import { isListenedAt, isListenedAtByBoth } from './events.js'
 import { type CacheScope, scopeOf } from './scope.js'
 import { type Settings, settings } from './settings.js'
 import { type TargetDraft, targetDrafts } from './target.js'
+import { type TokenSettings, tokenSettings } from './tokens.js'
 import { type TraceSettings, traceSettings } from './trace.js'
 import type { IdentityOptions, Logger, SchedulerOptions } from './types.js'
 import { headerName, type WorkerEntry, workerEntry } from './worker.js'
@@ -54,6 +55,7 @@ export interface ResolvedConfig {
   readonly clock?: () => number
   readonly logger?: Logger
   readonly trace: TraceSettings | undefined
+  readonly tokens: TokenSettings
 }
 
 const OPTION_FIELDS = [
@@ -65,6 +67,7 @@ const OPTION_FIELDS = [
     'continuity',
     'score',
     'cache',
+    'tokens',
     'identity',
     'forward',
   ],
@@ -80,7 +83,8 @@ export function resolve(
   const given = fields(options, 'options', OPTION_FIELDS)
   const workers = declaredWorkers(given.workers)
   const catalogue = catalogueOf(given.continuity)
-  const drafts = targetDrafts(given.targets, workers, { environment, catalogue })
+  const tokens = tokenSettings(given.tokens)
+  const drafts = targetDrafts(given.targets, workers, { environment, catalogue, tokens })
   const named = aliases(given.aliases, drafts)
   const groupOf = groups(drafts)
   const groupOfWorker = (id: string, path: string): number =>
@@ -107,6 +111,7 @@ export function resolve(
     takesAnyModel: given.targets === undefined && ![...workers.values()].some((w) => w.kvEvents),
     continuity: continuity(given.continuity, named, drafts),
     forwardHeaders: forwardHeaders(given.forward),
+    tokens,
     trace: traceSettings(given.trace, environment),
     identity: identity(given.identity),
     ...hooks(given),

@@ -22,6 +22,7 @@ import {
 import { CARD_FIELDS, type ModelCard, modelCard } from './continuity.js'
 import { type EnvCredential, fromEnvironment } from './env.js'
 import { ADDRESSED, ALL_DIALECTS, type Hosted, hosted } from './hosted.js'
+import { TOKEN_SOURCES, type Tokenize, type TokenSource } from './tokens.js'
 import type { WorkerEntry } from './worker.js'
 
 /** How a target's requests are authorised. */
@@ -43,6 +44,8 @@ export interface TargetDraft {
   /** Never empty, no duplicates, in the order written. */
   readonly workers: readonly string[]
   readonly cache: TargetCache
+  /** What its prompts are known by. */
+  readonly tokens: TokenSource
   /** What is known of its model. */
   readonly card: ModelCard
 }
@@ -51,7 +54,7 @@ export interface TargetDraft {
 export const DEFAULT_TARGET = 'default'
 
 const TARGET_FIELDS = [
-  ...['model', 'provider', 'workers', 'credential', 'dialect', 'cache', 'affinity'],
+  ...['model', 'provider', 'workers', 'credential', 'dialect', 'cache', 'affinity', 'tokens'],
   ...CARD_FIELDS,
 ]
 
@@ -59,6 +62,7 @@ const TARGET_FIELDS = [
 export interface TargetSources {
   readonly environment: NodeJS.ProcessEnv
   readonly catalogue: PriceCatalogue | undefined
+  readonly tokens: { readonly from: TokenSource; readonly tokenize?: Tokenize }
 }
 
 /**
@@ -68,10 +72,10 @@ export interface TargetSources {
 export function targetDrafts(
   value: unknown,
   workers: Map<string, WorkerEntry>,
-  { environment, catalogue }: TargetSources,
+  { environment, catalogue, tokens }: TargetSources,
 ): TargetDraft[] {
   const declared = [...workers.keys()]
-  if (value === undefined) return [passThrough(declared)]
+  if (value === undefined) return [passThrough(declared, tokens.from)]
   const drafts = Object.entries(dictionary(value, 'targets')).map(([key, item]) => {
     const path = `targets.${key}`
     const given = fields(item, path, TARGET_FIELDS)
@@ -95,6 +99,7 @@ export function targetDrafts(
             ? all(declared, path, provider)
             : [addHosted(key, known.url, auth, workers)],
       cache: cacheOf(given.cache, `${path}.cache`, dialects, known),
+      tokens: tokensOf(given.tokens, `${path}.tokens`, { provider, tokens }),
       card: modelCard(given, path, { provider, model, catalogue }),
     }
   })
@@ -102,7 +107,7 @@ export function targetDrafts(
   return drafts
 }
 
-function passThrough(declared: readonly string[]): TargetDraft {
+function passThrough(declared: readonly string[], tokens: TokenSource): TargetDraft {
   if (declared.length === 0) refuse('workers', 'needs at least one worker, such as { url }')
   return {
     name: DEFAULT_TARGET,
@@ -110,6 +115,7 @@ function passThrough(declared: readonly string[]): TargetDraft {
     auth: { kind: 'none' },
     workers: declared,
     cache: {},
+    tokens,
     card: {},
   }
 }
@@ -132,6 +138,18 @@ function affinityOf(value: unknown, path: string, provider: string | undefined):
   if (value === undefined || !flag(value, path)) return false
   if (provider !== undefined && WITH_AFFINITY.includes(provider)) return true
   refuse(path, `needs provider: one of ${WITH_AFFINITY.join(', ')}`)
+}
+
+interface TokensOf {
+  readonly provider: string | undefined
+  readonly tokens: TargetSources['tokens']
+}
+
+function tokensOf(value: unknown, path: string, { provider, tokens }: TokensOf): TokenSource {
+  if (value === undefined) return provider === undefined ? tokens.from : 'text'
+  const from = oneOf(value, path, TOKEN_SOURCES)
+  if (from === 'tokenize' && tokens.tokenize === undefined) refuse(path, 'needs tokens.tokenize')
+  return from
 }
 
 function all(

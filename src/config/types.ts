@@ -11,6 +11,7 @@ import type { PriceCatalogue, PriceOptions } from '../providers/index.js'
 import type { BaseRuleOptions } from './base.js'
 import type { Grade, ModelPolicy } from './continuity.js'
 import type { EnvCredential } from './env.js'
+import type { Tokenize, TokenSource } from './tokens.js'
 import type { TraceOptions } from './trace.js'
 
 /** Where an engine publishes what its cache holds, and where it repeats what was missed. */
@@ -79,6 +80,11 @@ export interface TargetOptions {
    * have the same cache. Default: what is published of the provider `anthropic`, else `cache`.
    */
   cache?: CacheRuleOptions
+  /**
+   * What its prompts are known by, over what `tokens` says for all. Default: that for own engines, text
+   * for a provider's.
+   */
+  tokens?: TokenSource
   /** How strong the model is among those that an alias offers. Absent: taken to be `middle`. */
   grade?: Grade
   /** How good its answers are, in [0, 1]. Default: 0.64, 0.78 or 0.94 by grade. */
@@ -253,6 +259,22 @@ export interface CacheOptions extends CacheRuleOptions {
   blockTokens?: number
 }
 
+/**
+ * Whether prompts are known by the tokens that the engine makes of them, which is what its events speak
+ * of, or by their text, which needs nobody. Tokens are asked for before a turn is decided; where they
+ * cannot be had the turn is known by its text, and its receipt says why.
+ */
+export interface TokenOptions {
+  /**
+   * `text` (default); `engine`: an engine of the group is asked, at `<path>/render` or `/tokenize`, with
+   * the very bytes that it will be sent; `tokenize` (default where that is given): the function.
+   */
+  from?: TokenSource
+  tokenize?: Tokenize
+  /** The longest that a turn waits for its tokens. Default 500. */
+  timeoutMs?: number
+}
+
 /** Upper bounds of what is remembered; the oldest goes first. */
 export interface LimitOptions {
   sessions?: number
@@ -303,6 +325,7 @@ export interface SchedulerOptions {
   continuity?: ContinuityOptions
   score?: ScoreOptions
   cache?: CacheOptions
+  tokens?: TokenOptions
   identity?: IdentityOptions
   forward?: ForwardOptions
   limits?: LimitOptions

@@ -11,6 +11,14 @@ import { WarmpathError } from '../errors.js'
 
 export const PromptKind = { text: 0, tokens: 1, hashes: 2, recalled: 3 } as const
 
+/** Where a prompt's tokens are from, or why it is known by its text; by the core's numbers. */
+export const ORIGINS = [
+  ...(['given', 'tokenizer', 'engine', 'late', 'resting', 'refused', 'failed'] as const),
+  ...(['unsupported', 'media', 'models', 'disagreement'] as const),
+] as const
+export type Origin = (typeof ORIGINS)[number]
+const ORIGIN_SHIFT = 8
+
 /** Everything the core is told about a turn. */
 export interface TurnFrame {
   readonly final: boolean
@@ -28,6 +36,7 @@ export interface TurnFrame {
   readonly drift: boolean
   /** Whether all provider state that it leans on can be taken out of it. */
   readonly canStrip: boolean
+  readonly origin: Origin
   /** What its model has to take. */
   readonly needs: { readonly images: boolean; readonly tools: boolean }
   /** Index of the target that the caller would take. */
@@ -243,8 +252,9 @@ export function packIds(calls: readonly string[], state: readonly string[]): Pac
   }
 }
 
-function flagsOf({ final, stream, drift, canStrip, needs }: TurnFrame): number {
-  let flags = final ? 1 : 0
+function flagsOf({ final, stream, drift, canStrip, needs, origin }: TurnFrame): number {
+  let flags = origin === 'given' ? 0 : ORIGINS.indexOf(origin) << ORIGIN_SHIFT
+  if (final) flags |= 1
   if (stream) flags |= 2
   if (drift) flags |= 4
   if (canStrip) flags |= 8

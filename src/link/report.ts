@@ -7,6 +7,7 @@
 import type { Grade, ModelPolicy, ModelPrice } from '../config/index.js'
 import type { Link, LockName } from '../link.js'
 import { native } from '../native.js'
+import type { Origin } from './frame.js'
 import type { Topology } from './topology.js'
 
 export type Trust = 'none' | 'predicted' | 'exact' | 'degraded'
@@ -229,6 +230,15 @@ export interface Receipt {
     readonly refusals: readonly Refusal[]
   }
   readonly prompt: {
+    /** What it was known by: hashes count as tokens. */
+    readonly form: 'text' | 'tokens'
+    /**
+     * `given`: as the caller had it. Else where its tokens are from (`tokenizer`, `engine`), or why it
+     * was known by its text where tokens were wanted: `late`, `resting` (after failures nobody was
+     * asked), `refused`, `failed`, `unsupported` (nobody can be asked in this dialect), `media`,
+     * `models` (it could go to several groups of workers), `disagreement` (see `tokens` of a worker).
+     */
+    readonly origin: Origin
     readonly tokens: number
     readonly blocks: number
     readonly unitTokens: number

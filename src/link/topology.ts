@@ -88,6 +88,11 @@ export class Topology {
     return this.#everyTarget[index] ?? missing('target', index)
   }
 
+  /** Those of a group that have not been removed. O(workers). */
+  workersOf(group: number): readonly KnownWorker[] {
+    return [...this.#workerIds.values()].filter((worker) => worker.group === group)
+  }
+
   workerById(id: string): KnownWorker {
     return this.#workerIds.get(id) ?? missing('worker', id)
   }

@@ -69,6 +69,7 @@ fn turn(scheduler: &mut Scheduler, now: &mut u64, session: u64, blocks: u64) {
         tool_results: Ids::default(),
         state: Ids::default(),
         cache_salt: &[],
+        origin: Default::default(),
         prompt: Prompt::Hashes {
             hashes: &hashes,
             tokens: None,

@@ -158,9 +158,76 @@ pub struct Receipt {
     pub ending: Ending,
 }
 
+/// What a prompt came as, and why not as tokens where these were wanted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Origin {
+    /// As the caller had it: nobody wanted anything else.
+    #[default]
+    Given,
+    /// Tokens, by a tokenizer that the caller brought.
+    Tokenizer,
+    /// Tokens, by the engine's own word.
+    Engine,
+    /// Text: the tokens did not come in time.
+    Late,
+    /// Text: after failures nobody was asked.
+    Resting,
+    /// Text: whoever was asked refused the prompt.
+    Refused,
+    /// Text: whoever was asked could not be reached, or gave no tokens.
+    Failed,
+    /// Text: nobody can be asked in this dialect.
+    Unsupported,
+    /// Text: the prompt has more than tokens in it.
+    Media,
+    /// Text: the turn may go to models of different tokens.
+    Models,
+    /// Text: what is known as tokens has turned out not to be the engine's.
+    Disagreement,
+}
+
+impl Origin {
+    /// Every one, in the order of their numbers.
+    pub const ALL: [Self; 11] = [
+        Self::Given,
+        Self::Tokenizer,
+        Self::Engine,
+        Self::Late,
+        Self::Resting,
+        Self::Refused,
+        Self::Failed,
+        Self::Unsupported,
+        Self::Media,
+        Self::Models,
+        Self::Disagreement,
+    ];
+
+    /// A stable name for reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Given => "given",
+            Self::Tokenizer => "tokenizer",
+            Self::Engine => "engine",
+            Self::Late => "late",
+            Self::Resting => "resting",
+            Self::Refused => "refused",
+            Self::Failed => "failed",
+            Self::Unsupported => "unsupported",
+            Self::Media => "media",
+            Self::Models => "models",
+            Self::Disagreement => "disagreement",
+        }
+    }
+}
+
 /// The prompt as the score saw it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct PromptNote {
+    /// Whether it came as tokens, or as hashes of them.
+    pub is_tokens: bool,
+    /// Where they are from, or why it came as text.
+    pub origin: Origin,
     /// Tokens, estimated unless the caller brought them.
     pub tokens: u32,
     /// Blocks.

@@ -149,6 +149,7 @@ fn turn(prompt: Prompt<'_>) -> Turn<'_> {
         tool_results: Ids::default(),
         state: Ids::default(),
         cache_salt: &[],
+        origin: Default::default(),
         ask: Default::default(),
         prompt,
     }

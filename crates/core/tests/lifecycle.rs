@@ -235,6 +235,7 @@ impl World {
             },
             state: Ids::default(),
             cache_salt: &[],
+            origin: Default::default(),
             prompt: Prompt::Hashes {
                 hashes: &hashes,
                 tokens: None,

@@ -307,6 +307,7 @@ fn with_turn<R>(ask: &Ask, run: impl FnOnce(&Turn<'_>) -> R) -> R {
         tool_results: id_list(&answers, &[1]),
         state: Ids::default(),
         cache_salt: &[],
+        origin: Default::default(),
         prompt: match ask.is_text {
             true => Prompt::Text {
                 bytes: &text,

@@ -169,6 +169,7 @@ impl World {
             tool_results: Ids::default(),
             state: Ids::default(),
             cache_salt: &[],
+            origin: Default::default(),
             ask: Default::default(),
             prompt: Prompt::Tokens(&tokens),
         };

@@ -1,7 +1,7 @@
 //! A turn as it crosses the boundary: small integers in one array, every text in another.
 //!
 //! `head`: flags (final, stream, another task than before, state that
-//! can be taken out, images, tools), prompt kind, tokens that the answer may
+//! can be taken out, images, tools, from bit 8 where its tokens are from), prompt kind, tokens that the answer may
 //! have, prompt tokens or what a body was recalled as, the byte lengths of tenant, session and parent,
 //! pinned worker + 1, then how many targets, tool results, state ids and segments follow, the base
 //! choice + 1, the byte lengths of route and cache salt, then those: target numbers, id lengths,
@@ -13,6 +13,7 @@
 use napi::bindgen_prelude::Result;
 
 use warmpath_core::continuity::{Abilities, Ask, RouteId};
+use warmpath_core::receipt::Origin;
 use warmpath_core::scheduler::{
     Behind, Ids, Prompt, Recalled, Segment, SegmentKind, Turn, TurnKind,
 };
@@ -29,6 +30,8 @@ const DRIFT: u32 = 4;
 const CAN_STRIP: u32 = 8;
 const IMAGES: u32 = 16;
 const TOOLS: u32 = 32;
+const ORIGIN_SHIFT: u32 = 8;
+const ORIGIN_MASK: u32 = 0xff;
 const VOLATILE: u32 = 1;
 const BREAKPOINT: u32 = 2;
 const CONTENTS_SHIFT: u32 = 2;
@@ -103,6 +106,12 @@ impl<'a> Head<'a> {
             0 => TurnKind::Ordinary,
             _ => TurnKind::Final,
         }
+    }
+
+    fn origin(&self) -> Result<Origin, Code> {
+        let number = (self.fixed[0] >> ORIGIN_SHIFT & ORIGIN_MASK) as usize;
+        let origin = Origin::ALL.get(number).copied();
+        origin.ok_or_else(|| invalid("the prompt comes from nowhere that is known"))
     }
 
     fn ask(&self, route: &[u8]) -> Ask {
@@ -247,6 +256,7 @@ impl Frame<'_> {
             state: ids(&mut bytes, head.state)?,
             prompt: self.prompt(&head, &lists.segments, recalled)?,
             cache_salt,
+            origin: head.origin()?,
         })
     }
 

@@ -219,6 +219,8 @@ pub(crate) fn receipt_value(core: &Scheduler, receipt: &Receipt) -> Value {
 fn prompt(receipt: &Receipt) -> Value {
     let prompt = &receipt.prompt;
     json!({
+        "form": if prompt.is_tokens { "tokens" } else { "text" },
+        "origin": prompt.origin.name(),
         "tokens": prompt.tokens,
         "blocks": prompt.blocks,
         "unitTokens": prompt.unit_tokens,

@@ -87,6 +87,7 @@ fn play(scheduler: &mut Scheduler, at: Micros, session: &str, hashes: &[u64]) {
         targets: &TARGETS,
         pin: None,
         cache_salt: &[],
+        origin: Default::default(),
         tool_results: Ids::default(),
         state: Ids::default(),
         ask: Ask {

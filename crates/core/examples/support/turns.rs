@@ -59,6 +59,7 @@ pub(crate) fn submit(
         tool_results: Ids::default(),
         state: Ids::default(),
         cache_salt: &[],
+        origin: Default::default(),
         ask: Default::default(),
         prompt,
     };

@@ -8,7 +8,7 @@ use crate::session::SessionName;
 
 use super::place::{Picked, PickedBy, Placer};
 use super::reservation::Reservation;
-use super::scoring::Scratch;
+use super::scoring::{Form, Scratch};
 
 impl Placer<'_> {
     /// Writes down what was picked and from what; returns the receipt's number.
@@ -41,6 +41,8 @@ impl Placer<'_> {
         receipt.refusals.extend_from_slice(&turn.refusals);
         receipt.weights = self.config.score;
         receipt.prompt = PromptNote {
+            is_tokens: turn.form == Form::Tokens,
+            origin: turn.origin,
             tokens: turn.chain.tokens(),
             blocks: u32::try_from(turn.chain.len()).unwrap_or(u32::MAX),
             unit_tokens: unit.get(),

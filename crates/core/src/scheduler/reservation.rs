@@ -10,7 +10,7 @@ use crate::block::{Chain, Memo, Namespace};
 use crate::continuity::{Breach, Lock, LockNote, ModelNote};
 use crate::id::{GroupId, Micros, PlaceId, ProgramId, ReservationId, TargetId, WorkerId};
 use crate::prefix::{Coverage, Entered};
-use crate::receipt::Volatile;
+use crate::receipt::{Origin, Volatile};
 use crate::session::SessionId;
 
 use super::recall::Body;
@@ -94,6 +94,7 @@ pub(super) struct Reservation {
     /// Whether the worker that it is on now has computed its prompt.
     pub(super) has_token: bool,
     pub(super) form: Form,
+    pub(super) origin: Origin,
     /// Bytes of canonical text, for the token rate; 0 when the caller brought tokens.
     pub(super) text_bytes: u32,
     pub(super) volatile: Option<Volatile>,

@@ -271,6 +271,7 @@ impl Scheduler {
             entered_in: Namespace::COMMON,
             has_token: false,
             form: Form::of(&turn.prompt),
+            origin: turn.origin,
             text_bytes: 0,
             volatile: None,
             since: self.now,

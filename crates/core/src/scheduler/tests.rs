@@ -124,6 +124,7 @@ fn turn<'a>(session: &'a str, tokens: &'a [u32]) -> Turn<'a> {
         tool_results: Ids::default(),
         state: Ids::default(),
         cache_salt: &[],
+        origin: Default::default(),
         prompt: Prompt::Tokens(tokens),
     }
 }

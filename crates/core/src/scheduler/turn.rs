@@ -2,7 +2,7 @@
 
 use crate::continuity::{Ask, Breach, Lock};
 use crate::id::{Micros, ReservationId, TargetId, WorkerId};
-use crate::receipt::{Reported, Trust};
+use crate::receipt::{Origin, Reported, Trust};
 
 use super::recall::Recalled;
 
@@ -139,6 +139,8 @@ pub struct Turn<'a> {
     pub prompt: Prompt<'a>,
     /// What the client has its cached blocks set apart by; empty for nothing.
     pub cache_salt: &'a [u8],
+    /// Where its tokens are from, or why it came as text; for its receipt only.
+    pub origin: Origin,
 }
 
 /// What became of a submitted turn.

@@ -190,6 +190,7 @@ impl World {
             ask: Default::default(),
             pin: None,
             cache_salt: &[],
+            origin: Default::default(),
             tool_results: Ids {
                 bytes: &results,
                 lengths: &result_lengths,

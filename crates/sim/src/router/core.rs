@@ -179,6 +179,7 @@ impl Router for CoreRouter {
             tool_results: Ids::default(),
             state: Ids::default(),
             cache_salt: &[],
+            origin: Default::default(),
             prompt: Prompt::Hashes {
                 hashes: offer.blocks,
                 tokens: Some(offer.prompt_tokens),

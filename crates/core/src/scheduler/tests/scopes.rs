@@ -57,6 +57,7 @@ fn a_salt_and_a_tenant_set_prompts_apart() {
     let prompt = tokens(1, 640);
     let salted = |salt: &'static [u8]| Turn {
         cache_salt: salt,
+        origin: Default::default(),
         ..asking("", &prompt, &[BASE])
     };
     assert_eq!(cached(&mut bench, &salted(b"a")), 0);
