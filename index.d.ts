@@ -173,6 +173,9 @@ export declare function setHealth(handle: SchedulerHandle, now: number, worker: 
 /** Says what a target's model is and costs, as JSON. Takes effect with the next turn. */
 export declare function setModel(handle: SchedulerHandle, target: number, model: string): void
 
+/** Says what a worker does that did not come through here: turns, and the tokens that they hold. */
+export declare function setUntracked(handle: SchedulerHandle, now: number, worker: number, requests: number, tokens: number, out: Float64Array): void
+
 /** Opens or joins the scheduler of that name in this process; the first caller's options count. */
 export declare function sharedScheduler(name: string, options: string, wake: () => void): SchedulerHandle
 
@@ -220,6 +223,9 @@ export declare function turnHashes(handle: SchedulerHandle, reservation: number,
  * and the first difference, as JSON.
  */
 export declare function verifyDecisions(options: string): Promise<string>
+
+/** Turns in flight on a worker, the tokens that they hold, and its capacity or -1; null when it is not there. */
+export declare function workerLoad(handle: SchedulerHandle, worker: number): Array<number> | null
 
 /** The blocks of the prompt of a turn: numbers that are equal where the content is. */
 export declare function workloadBlocks(handle: WorkloadHandle, turn: number): Uint32Array

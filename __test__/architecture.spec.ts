@@ -32,7 +32,8 @@ const ROOMS: Record<string, readonly string[]> = {
   turn: BELOW_A_TURN,
   fleet: ['config', 'errors', 'link', 'native'],
   exact: [...BELOW_A_TURN, 'engines', 'turn'],
-  scheduler: [...BELOW_A_TURN, 'exact', 'fleet', 'turn'],
+  'engine-load': ['config', 'engines', 'link', 'native'],
+  scheduler: [...BELOW_A_TURN, 'engine-load', 'exact', 'fleet', 'turn'],
   index: [
     'config',
     'dialects',

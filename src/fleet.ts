@@ -251,6 +251,7 @@ export function refuseFixed(before: ResolvedConfig, next: ResolvedConfig): void 
     ['identity', before.identity, next.identity],
     ['clock', before.clock, next.clock],
     ['tokens', before.tokens, next.tokens],
+    ['metrics', before.metrics, next.metrics],
     // Sinks and keys may come from a command line, of which a file knows nothing.
     ['trace', next.trace && traced, next.trace && trace],
   ]

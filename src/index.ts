@@ -19,6 +19,7 @@ export {
   type KvEventsOptions,
   type LimitOptions,
   type Logger,
+  type MetricsOptions,
   type ModelPolicy,
   type ModelPrice,
   type OwnerDown,
@@ -54,6 +55,7 @@ export { type HeaderMap, type HeadersLike, readHeaders } from './identity/index.
 export type {
   Candidate,
   CostRow,
+  EngineStatus,
   EventsStatus,
   Evidence,
   ModelChoice,

@@ -93,6 +93,15 @@ export interface NativeFace {
     tokens: number | undefined,
     out: Float64Array,
   ): void
+  workerLoad(handle: SchedulerHandle, worker: number): number[] | null
+  setUntracked(
+    handle: SchedulerHandle,
+    now: number,
+    worker: number,
+    requests: number,
+    tokens: number,
+    out: Float64Array,
+  ): void
   replaceWorker(
     handle: SchedulerHandle,
     now: number,

@@ -26,6 +26,7 @@ import {
   workerEntry,
 } from './config/index.js'
 import { type DialectName, TextSink } from './dialects/index.js'
+import { EngineLoad } from './engine-load.js'
 import { fromNative, WarmpathError } from './errors.js'
 import { Exact, type Known } from './exact.js'
 import { Fleet, type Reconfigured, refuseFixed } from './fleet.js'
@@ -120,6 +121,7 @@ export class Scheduler {
   readonly #asksForImages: boolean
   readonly #sharedName: string | undefined
   readonly #recorder: Recorder | undefined
+  readonly #engineLoad: EngineLoad | undefined
   readonly #exact: Exact
   readonly #recall: Recall = (...body) => this.#link.recall(...body)
   /** Where prompts lie; absent while one does. */
@@ -162,8 +164,10 @@ export class Scheduler {
         logger,
       })
       this.#wantsTokens = wantsTokens(config)
+      this.#engineLoad = config.metrics && new EngineLoad(this.#link, config.metrics, logger)
       this.#recorder = openRecorder(config, this.#link, this.#clock)
     } catch (error) {
+      this.#engineLoad?.close()
       this.#link.close()
       throw error
     }
@@ -368,7 +372,11 @@ export class Scheduler {
   }
 
   status(): Status & { readonly trace?: TraceStatus } {
-    const status = statusOf(this.#link)
+    const core = statusOf(this.#link)
+    const load = this.#engineLoad
+    const workers =
+      load && core.workers.map((each) => ({ ...each, engine: load.statusOf(each.id) ?? null }))
+    const status = workers === undefined ? core : { ...core, workers }
     return this.#recorder === undefined ? status : { ...status, trace: this.#recorder.status() }
   }
 
@@ -471,6 +479,7 @@ export class Scheduler {
     if (this.#sharedName !== undefined && shared.get(this.#sharedName) === this) {
       shared.delete(this.#sharedName)
     }
+    this.#engineLoad?.close()
     this.#fleet.close()
     this.#link.close()
     this.#recorder?.close()

@@ -25,6 +25,11 @@ interface Row {
   readonly engine: string | null
   readonly capacityTokens: number | null
   readonly blockTokens: number | null
+  /** Requests that it runs, and that wait in it. */
+  readonly running: number | null
+  readonly waiting: number | null
+  /** Share of the cache that running requests hold: an idle engine whose cache is full says 0. */
+  readonly used: number | null
   readonly events: string
   readonly sequence: number | null
   readonly trust: string
@@ -49,6 +54,9 @@ function diagnose(examined: Examined): Row {
     engine: metrics?.engine ?? null,
     capacityTokens: metrics?.capacityTokens ?? worker.capacityTokens,
     blockTokens: worker.events?.blockTokens ?? metrics?.blockTokens ?? null,
+    running: metrics?.running ?? null,
+    waiting: metrics?.waiting ?? null,
+    used: metrics?.used ?? null,
     events: eventsOf(worker),
     sequence: stream?.sequence ?? null,
     trust: worker.evidence.trust,
@@ -70,7 +78,8 @@ function* advice({ worker, health, metrics, blockTokens }: Examined): Generator<
   if (health !== 'ok') yield `it does not answer: ${health}`
   const capacity = metrics?.capacityTokens
   if (capacity !== undefined && worker.capacityTokens !== capacity) {
-    yield `set its capacityTokens to ${capacity}`
+    const how = worker.capacityTokens === null ? ', or turn metrics on' : ''
+    yield `set its capacityTokens to ${capacity}${how}`
   }
   if (metrics?.prefixCaching === false) yield 'turn prefix caching on in the engine'
   if (worker.events === null) return
@@ -84,13 +93,18 @@ function* advice({ worker, health, metrics, blockTokens }: Examined): Generator<
 }
 
 function renderDiagnosis(rows: readonly Row[]): string {
-  const head = ['WORKER', 'HEALTH', 'ENGINE', 'CAPACITY', 'BLOCK', 'EVENTS', 'SEQUENCE', 'TRUST']
+  const head = [
+    ...['WORKER', 'HEALTH', 'ENGINE', 'CAPACITY', 'BLOCK', 'RUN', 'WAIT'],
+    ...['EVENTS', 'SEQUENCE', 'TRUST'],
+  ]
   const cells = rows.map((row) => [
     row.worker,
     row.health === 'ok' ? 'ok' : 'failed',
     row.engine ?? undefined,
     row.capacityTokens ?? undefined,
     row.blockTokens ?? undefined,
+    row.running ?? undefined,
+    row.waiting ?? undefined,
     row.events,
     row.sequence ?? undefined,
     row.doubt === null ? row.trust : `${row.trust} (${row.doubt})`,

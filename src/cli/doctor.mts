@@ -7,7 +7,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Command, InvalidArgumentError } from 'commander'
-import { type EngineMetrics, readMetrics } from '../engines/index.js'
+import { causeOf, type EngineMetrics, readMetrics } from '../engines/index.js'
 import { loadConfig } from '../gateway/index.js'
 import { Scheduler, type SchedulerOptions, WarmpathError, type WorkerStatus } from '../index.js'
 import { diagnose, renderDiagnosis } from './diagnosis.js'
@@ -84,14 +84,8 @@ async function ask(url: string): Promise<{ ok?: string; error?: string }> {
     if (!response.ok) return { error: `status ${response.status}` }
     return { ok: text.slice(0, MAX_TEXT) }
   } catch (error) {
-    return { error: reasonOf(error as Error) }
+    return { error: causeOf(error as Error) }
   }
-}
-
-/** The system's code; else the words of whoever gave up, since `fetch` itself only says that it failed. */
-function reasonOf(error: Error): string {
-  const { code, message } = (error.cause ?? error) as { code?: unknown; message?: string }
-  return typeof code === 'string' ? code : (message ?? error.name)
 }
 
 export { doctorCommand }

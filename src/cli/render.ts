@@ -17,6 +17,7 @@ function renderStatus(status: Status): string {
     worker.id,
     worker.health,
     worker.inFlight,
+    worker.untracked.requests,
     worker.prefillTokens,
     worker.activeTokens,
     worker.usedTokens,
@@ -28,6 +29,7 @@ function renderStatus(status: Status): string {
     'worker',
     'health',
     'turns',
+    'others',
     'prefill',
     'active',
     'used',
@@ -48,7 +50,7 @@ function renderStatus(status: Status): string {
       ['anomalies', odd.length === 0 ? 'none' : odd.map(counted).join(', ')],
     ]),
     '',
-    'Columns in tokens, but for turns. used: what admission counts, leased: of that, for sessions',
+    'Columns in tokens, but for turns, and others: what it does beside. used: what admission counts, leased: of that, for sessions',
     'between two turns; cached: what is believed.',
   ])
 }

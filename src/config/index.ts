@@ -15,6 +15,7 @@ export {
   modelCard,
 } from './continuity.js'
 export { type EnvCredential, env } from './env.js'
+export type { MetricsSettings } from './metrics.js'
 export {
   type KeptSteps,
   nativeGroup,
@@ -42,6 +43,7 @@ export type {
   KvEventsOptions,
   LimitOptions,
   Logger,
+  MetricsOptions,
   OwnerDown,
   OwnerDownOptions,
   SaarOptions,

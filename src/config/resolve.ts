@@ -23,6 +23,7 @@ import {
 import { mayBeForwarded } from './connection.js'
 import { type ContinuitySettings, catalogueOf, continuity } from './continuity.js'
 import { isListenedAt, isListenedAtByBoth } from './events.js'
+import { type MetricsSettings, metricsSettings } from './metrics.js'
 import { type CacheScope, scopeOf } from './scope.js'
 import { type Settings, settings } from './settings.js'
 import { type TargetDraft, targetDrafts } from './target.js'
@@ -56,6 +57,7 @@ export interface ResolvedConfig {
   readonly logger?: Logger
   readonly trace: TraceSettings | undefined
   readonly tokens: TokenSettings
+  readonly metrics: MetricsSettings | undefined
 }
 
 const OPTION_FIELDS = [
@@ -68,6 +70,7 @@ const OPTION_FIELDS = [
     'score',
     'cache',
     'tokens',
+    'metrics',
     'identity',
     'forward',
   ],
@@ -112,6 +115,7 @@ export function resolve(
     continuity: continuity(given.continuity, named, drafts),
     forwardHeaders: forwardHeaders(given.forward),
     tokens,
+    metrics: metricsSettings(given.metrics),
     trace: traceSettings(given.trace, environment),
     identity: identity(given.identity),
     ...hooks(given),

@@ -275,6 +275,14 @@ export interface TokenOptions {
   timeoutMs?: number
 }
 
+/** How engines are asked for their metrics: capacity, and the load that others put on them. */
+export interface MetricsOptions {
+  /** Between two requests to an engine. One that does not answer is asked ever less often. Default 5000. */
+  intervalMs?: number
+  /** The longest that one may take. Default 2000. */
+  timeoutMs?: number
+}
+
 /** Upper bounds of what is remembered; the oldest goes first. */
 export interface LimitOptions {
   sessions?: number
@@ -326,6 +334,12 @@ export interface SchedulerOptions {
   score?: ScoreOptions
   cache?: CacheOptions
   tokens?: TokenOptions
+  /**
+   * Ask own engines for `/metrics` (vLLM, SGLang, TensorRT-LLM and what has their names): a
+   * `capacityTokens` that is not written is taken from there, and what they do for others counts as
+   * load. Default false.
+   */
+  metrics?: boolean | MetricsOptions
   identity?: IdentityOptions
   forward?: ForwardOptions
   limits?: LimitOptions

@@ -1,4 +1,5 @@
 /** What engines tell of themselves over HTTP. */
 
 export { type EngineMetrics, readMetrics } from './metrics.js'
+export { causeOf, MetricsPoller, type Polled, type PollerOptions } from './poller.js'
 export { type NoTokens, readTokens, TokenSourceOfEngine } from './tokens.js'

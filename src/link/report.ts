@@ -58,6 +58,23 @@ export interface EventsStatus {
   readonly ranks: readonly StreamStatus[]
 }
 
+/** What an engine has last said of itself. */
+export interface EngineStatus {
+  /** `vllm`, `sglang` or `tensorrt-llm`. */
+  readonly engine: string | null
+  readonly running: number | null
+  readonly waiting: number | null
+  /** Share of the cache that running requests hold: 0 of an idle engine, however full its cache is. */
+  readonly used: number | null
+  readonly capacityTokens: number | null
+  readonly blockTokens: number | null
+  /** Milliseconds since the Unix epoch; null before the first answer. */
+  readonly at: number | null
+  /** Requests in a row that brought nothing. */
+  readonly failures: number
+  readonly lastError: string | null
+}
+
 /** One worker's row of a decision. Costs are in blocks, the least wins. */
 export interface CostRow {
   readonly worker: string
@@ -286,6 +303,8 @@ export interface WorkerStatus {
   readonly inFlight: number
   readonly prefillTokens: number
   readonly activeTokens: number
+  /** What its engine does that did not come through here, as far as its metrics say. */
+  readonly untracked: { readonly requests: number; readonly tokens: number }
   /** What admission counts against the capacity. */
   readonly usedTokens: number
   /** Of these, held for sessions between two turns. */
@@ -296,6 +315,8 @@ export interface WorkerStatus {
   readonly evidence: Evidence
   /** Null for a worker without `kvEvents`. */
   readonly events: EventsStatus | null
+  /** What its metrics say; absent unless these are asked for, null before that or for a provider's. */
+  readonly engine?: EngineStatus | null
 }
 
 /** Figures for an operator. Counts unless the name says otherwise. */

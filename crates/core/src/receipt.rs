@@ -57,11 +57,11 @@ pub struct Candidate {
     pub rank: Option<u32>,
     /// Uncached prompt tokens of its turns that have no first token yet.
     pub prefill_tokens: u64,
-    /// Tokens of the blocks that its turns in flight hold, shared ones once.
+    /// Tokens of the blocks that its turns in flight hold, shared ones once, and what others hold there.
     pub active_tokens: u64,
     /// Tokens that this turn would add to those.
     pub additional_tokens: u32,
-    /// Turns in flight.
+    /// Turns in flight, those of others included.
     pub requests: u32,
 }
 

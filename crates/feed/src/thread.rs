@@ -76,6 +76,8 @@ impl Feed {
 
     /// Listens to a publisher from now on.
     pub fn subscribe(&self, subscription: Subscription) {
+        // Its status is there from now on, whenever the thread comes to it.
+        subscription.inbox.open(subscription.key);
         self.command(Command::Add(subscription));
     }
 
@@ -199,7 +201,9 @@ mod tests {
             inbox,
             wake: Box::new(|| {}),
         });
-        drop(feed);
+        let inbox = weak.upgrade().expect("somebody has it");
+        assert_eq!(inbox.status().len(), 1, "before the thread has seen it");
+        drop((inbox, feed));
         let deadline = Instant::now() + Duration::from_secs(20);
         while weak.strong_count() > 0 && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(5));

@@ -4,6 +4,7 @@
 use napi::bindgen_prelude::{External, Float64Array, Result};
 use napi_derive::napi;
 
+use warmpath_core::load::Untracked;
 use warmpath_core::scheduler::Health;
 use warmpath_core::{TargetId, WorkerId};
 
@@ -125,6 +126,45 @@ pub(crate) fn set_capacity(
             let set = core.set_capacity(time(now), WorkerId(worker), capacity, settled);
             set.map_err(|e| refused(&e))
         })
+    })
+}
+
+/// Says what a worker does that did not come through here: turns, and the tokens that they hold.
+#[napi]
+pub(crate) fn set_untracked(
+    #[napi(ts_arg_type = "SchedulerHandle")] handle: &External<Handle>,
+    now: f64,
+    worker: u32,
+    requests: u32,
+    tokens: f64,
+    mut out: Float64Array,
+) -> Result<(), Code> {
+    guard(|| {
+        let tokens = known_u64(tokens).ok_or_else(|| invalid("tokens are a whole number"))?;
+        let untracked = Untracked { requests, tokens };
+        handle.call(room(&mut out)?, |state, _| {
+            let State { core, settled, .. } = state;
+            let set = core.set_untracked(time(now), WorkerId(worker), untracked, settled);
+            set.map_err(|e| refused(&e))
+        })
+    })
+}
+
+/// Turns in flight on a worker, the tokens that they hold, and its capacity or -1; null when it is not there.
+#[napi]
+pub(crate) fn worker_load(
+    #[napi(ts_arg_type = "SchedulerHandle")] handle: &External<Handle>,
+    worker: u32,
+) -> Result<Option<Vec<f64>>, Code> {
+    guard(|| {
+        Ok(handle.look(|state| {
+            let (id, core) = (WorkerId(worker), &state.core);
+            let capacity = core.topology().worker(id).ok()?.capacity_tokens;
+            let load = core.load().load(id)?;
+            let capacity = capacity.map_or(-1.0, |tokens| tokens as f64);
+            let (turns, tokens) = (f64::from(load.requests), load.block_tokens as f64);
+            Some(vec![turns, tokens, capacity])
+        }))
     })
 }
 

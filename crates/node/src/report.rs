@@ -116,6 +116,7 @@ pub(crate) fn status(state: &State) -> String {
 fn worker(state: &State, id: WorkerId, worker: &Worker) -> Value {
     let core = &state.core;
     let load = core.load().load(id).unwrap_or_default();
+    let others = core.load().untracked(id);
     let admission = core.admission(worker.group);
     let cached = core
         .place_of(id)
@@ -127,6 +128,7 @@ fn worker(state: &State, id: WorkerId, worker: &Worker) -> Value {
         "inFlight": load.requests,
         "prefillTokens": load.prefill_tokens,
         "activeTokens": load.block_tokens,
+        "untracked": json!({ "requests": others.requests, "tokens": others.tokens }),
         "usedTokens": admission.map_or(0, |admission| admission.used(id)),
         "leasedTokens": admission.map_or(0, |admission| admission.leased(id)),
         "workingSetTokens": core.working_set(id),

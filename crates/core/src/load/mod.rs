@@ -34,6 +34,15 @@ pub struct WorkerLoad {
     pub requests: u32,
 }
 
+/// What a worker does that did not come through here, by its own word.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Untracked {
+    /// Turns, waiting ones included.
+    pub requests: u32,
+    /// Tokens of cache that they hold.
+    pub tokens: u64,
+}
+
 /// What became of a begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Begun {
@@ -70,6 +79,8 @@ struct Held {
 pub struct LoadLedger {
     /// By worker.
     workers: Vec<Option<WorkerLoad>>,
+    /// By worker; those beyond its end have nothing.
+    untracked: Vec<Untracked>,
     held: HashMap<ReservationId, Held>,
     runs: Runs,
 }
@@ -103,6 +114,7 @@ impl LoadLedger {
         }
         debug_assert_eq!(self.load(worker), Some(WorkerLoad::default()));
         self.workers[worker.index()] = None;
+        self.set_untracked(worker, Untracked::default());
         Some(lost.len())
     }
 
@@ -164,6 +176,25 @@ impl LoadLedger {
     #[must_use]
     pub fn load(&self, worker: WorkerId) -> Option<WorkerLoad> {
         self.workers.get(worker.index()).copied().flatten()
+    }
+
+    /// Takes note of what a worker does for others. Returns what it was before.
+    pub fn set_untracked(&mut self, worker: WorkerId, untracked: Untracked) -> Untracked {
+        if self.untracked.len() <= worker.index() {
+            if untracked == Untracked::default() {
+                return untracked;
+            }
+            self.untracked
+                .resize(worker.index() + 1, Untracked::default());
+        }
+        std::mem::replace(&mut self.untracked[worker.index()], untracked)
+    }
+
+    /// What a worker does for others, as far as anybody has said. O(1).
+    #[must_use]
+    pub fn untracked(&self, worker: WorkerId) -> Untracked {
+        let known = self.untracked.get(worker.index());
+        known.copied().unwrap_or_default()
     }
 
     /// Reservations in flight.

@@ -9,6 +9,7 @@ use hashbrown::HashSet;
 
 use crate::error::Result;
 use crate::id::{GroupId, Micros, PlaceId, TargetId, WorkerId};
+use crate::load::Untracked;
 use crate::prefix::{PlaceOptions, Tier};
 
 use super::Scheduler;
@@ -149,6 +150,27 @@ impl Scheduler {
         self.prefix.set_ttl(place, terms.ttl);
         self.prefix.set_capacity(place, terms.capacity_tokens);
         self.fleet_changed(group, settled);
+        Ok(())
+    }
+
+    /// Says what a worker does that did not come through here. Counts as load from the next decision on;
+    /// turns that now have room start. O(1), and O(turns + workers of the group) when it is less.
+    ///
+    /// # Errors
+    /// `UNKNOWN_ID` when there is no such worker (any more).
+    pub fn set_untracked(
+        &mut self,
+        now: Micros,
+        id: WorkerId,
+        untracked: Untracked,
+        settled: &mut Vec<Settled>,
+    ) -> Result<()> {
+        self.advance(now, settled);
+        let group = self.topology.present(id)?.group;
+        let before = self.load.set_untracked(id, untracked);
+        if untracked.tokens < before.tokens || untracked.requests < before.requests {
+            self.fleet_changed(group, settled);
+        }
         Ok(())
     }
 

@@ -164,6 +164,7 @@ impl Scorer<'_> {
                 continue;
             }
             let load = self.load.load(id).unwrap_or_default();
+            let others = self.load.untracked(id);
             let credit = self.credit(worker, chain, wanted.form, &scratch.overlap);
             let account = wanted.account.filter(|_| !worker.is_told_of(wanted.form));
             scratch.rows.push(Candidate {
@@ -174,9 +175,9 @@ impl Scorer<'_> {
                 disk_tokens: credit.disk,
                 rank: credit.rank,
                 prefill_tokens: load.prefill_tokens,
-                active_tokens: load.block_tokens,
+                active_tokens: load.block_tokens + others.tokens,
                 additional_tokens: additional(chain, scratch.shared.tokens_at(id)),
-                requests: load.requests,
+                requests: load.requests.saturating_add(others.requests),
             });
         }
         let unit = self.topology.groups[group.index()].block_tokens;

@@ -2,6 +2,7 @@
 use super::*;
 use crate::admission::{Eviction, LeaseConfig, Refusal, Why};
 use crate::hint::{Action, Hint};
+use crate::load::Untracked;
 
 /// One worker of 10,000 tokens that computes one cold prompt at a time.
 fn lease(eviction: Eviction) -> Bench {
@@ -144,4 +145,59 @@ fn a_shared_system_prompt_draws_no_herd() {
         turns[placement.worker.0 as usize] += 1;
     }
     assert_eq!(turns, [10; 4]);
+}
+
+#[test]
+fn what_others_do_there_counts_as_load_until_it_is_over() {
+    let mut bench = lease(Eviction::Lru);
+    let others = Untracked {
+        requests: 3,
+        tokens: 9_000,
+    };
+    untracked(&mut bench, A, others);
+    let held = bench.hold("a", &tokens(1, 4_000));
+    let row = |bench: &mut Bench| {
+        let prompt = tokens(2, 640);
+        let asked = turn("", &prompt);
+        let found = bench
+            .scheduler
+            .candidates(bench.now, &asked, &mut Vec::new());
+        found.unwrap().1[0]
+    };
+    let before = row(&mut bench);
+    assert_eq!((before.requests, before.active_tokens), (3, 9_000));
+    untracked(&mut bench, A, Untracked::default());
+    let [settled] = bench.settled[..] else {
+        panic!("{:?}", bench.settled);
+    };
+    assert_eq!(settled.reservation, held);
+    assert!(matches!(settled.outcome, Outcome::Go(_)));
+    bench.complete(held, &Completion::default());
+    bench.assert_empty();
+    let nobody = (bench.scheduler).set_untracked(bench.now, B, others, &mut Vec::new());
+    assert_eq!(nobody.unwrap_err().code(), "UNKNOWN_ID");
+}
+
+fn untracked(bench: &mut Bench, worker: WorkerId, untracked: Untracked) {
+    let Bench {
+        scheduler, settled, ..
+    } = bench;
+    scheduler
+        .set_untracked(bench.now, worker, untracked, settled)
+        .unwrap();
+}
+
+#[test]
+fn a_worker_that_comes_back_does_nothing_for_others() {
+    let mut bench = Bench::free();
+    let others = Untracked {
+        requests: 1,
+        tokens: 640,
+    };
+    untracked(&mut bench, A, others);
+    assert_eq!(bench.scheduler.load().untracked(A), others);
+    bench.health(A, Health::Removed);
+    assert_eq!(bench.scheduler.load().untracked(A), Untracked::default());
+    let (_, placement) = bench.go("s", &tokens(1, 640));
+    assert_eq!(placement.worker, B);
 }
