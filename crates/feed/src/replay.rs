@@ -50,9 +50,9 @@ impl Replay {
     }
 
     /// The same once more.
-    pub(crate) fn again(self, now: Micros) -> Self {
+    pub(crate) fn again(self, now: Micros, purpose: Purpose) -> Self {
         Self {
-            purpose: Purpose::Fill,
+            purpose,
             doubt: Doubt::Gap,
             has_answered: false,
             began: now,

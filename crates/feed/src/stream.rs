@@ -64,6 +64,9 @@ enum Phase {
     /// Nothing has come yet of whoever is connected now; unless it is a first message, something is
     /// missing.
     Fresh(Doubt),
+    /// The publisher had sent nothing: its first message is next. Some begin to count at one, so that
+    /// another number than zero may be that, or the second one.
+    First,
     /// The next message counts, whatever its number is.
     Any,
     Live,
@@ -153,7 +156,8 @@ impl Stream {
                 self.apply(message);
                 None
             }
-            Phase::Any => {
+            Phase::First if message.sequence != 0 => self.first(now, message),
+            Phase::First | Phase::Any => {
                 self.phase = Phase::Live;
                 self.apply(message);
                 None
@@ -226,6 +230,23 @@ impl Stream {
         }
     }
 
+    /// The first message to come of a publisher that had sent nothing may not be its first.
+    fn first(&mut self, now: Micros, message: Message<'_>) -> Option<Ask> {
+        if !self.may_replay(now) {
+            self.inbox.note(self.key, |status| status.gaps += 1);
+            self.notice(FeedNotice::Lost(Doubt::Gap));
+            self.phase = Phase::Live;
+            self.apply(message);
+            return None;
+        }
+        self.suspend(Doubt::Gap);
+        let ask = self.catch_up(now, Purpose::Join, Doubt::Gap, 0);
+        if let Phase::CatchingUp(replay) = &mut self.phase {
+            replay.hold(message);
+        }
+        ask
+    }
+
     fn live(&mut self, now: Micros, message: Message<'_>) -> Option<Ask> {
         let expected = self.last.map_or(0, |last| last.sequence.wrapping_add(1));
         if message.sequence == expected {
@@ -281,12 +302,18 @@ impl Stream {
         if is_empty && replay.purpose == Purpose::Join {
             self.last = None;
             let first = replay.held.front().map_or(0, |held| held.0);
+            if first != 0 && replay.tries < MAX_TRIES {
+                // What came before it was sent while the replay was on its way.
+                self.phase = Phase::CatchingUp(replay.again(now, Purpose::Join));
+                self.inbox.note(self.key, |status| status.replays += 1);
+                return Some(Ask::Replay(0));
+            }
             self.notice(match first {
                 0 | 1 => FeedNotice::Begun,
                 _ => FeedNotice::Lost(replay.doubt),
             });
             if replay.held.is_empty() {
-                self.phase = Phase::Any;
+                self.phase = Phase::First;
             }
         }
         while let Some((sequence, payload)) = replay.held.pop_front() {
@@ -297,7 +324,7 @@ impl Stream {
                 // More was dropped while the replay was on its way.
                 replay.held.push_front((sequence, payload.to_vec()));
                 let from = expected.unwrap_or_default();
-                self.phase = Phase::CatchingUp(replay.again(now));
+                self.phase = Phase::CatchingUp(replay.again(now, Purpose::Fill));
                 return Some(Ask::Replay(from));
             }
             self.go_on(Message { sequence, payload });

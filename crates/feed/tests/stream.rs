@@ -131,6 +131,56 @@ fn an_engine_that_has_said_nothing_is_known_to_be_empty() {
 }
 
 #[test]
+fn what_is_lost_after_an_engine_had_said_nothing_is_fetched_or_said_to_be() {
+    let empty = || {
+        let mut bench = Bench::new(true);
+        bench.stream.connected(bench.now);
+        bench.end();
+        assert_eq!(bench.taken(), noticed(Begun, vec![]));
+        bench
+    };
+    let mut bench = empty();
+    assert_eq!(bench.live_message(1), Some(Ask::Replay(0)));
+    assert_eq!(bench.taken(), noticed(Suspended(Gap), vec![]), "at once");
+    (0..=1).for_each(|n| assert_eq!(bench.replayed(n), None));
+    assert_eq!(bench.end(), Some(Ask::EndReplay));
+    assert_eq!(bench.taken(), noticed(Begun, events(0..=1)));
+
+    // Some count from one.
+    let mut from_one = empty();
+    assert_eq!(from_one.live_message(1), Some(Ask::Replay(0)));
+    from_one.replayed(1);
+    from_one.end();
+    assert_eq!(from_one.taken().last(), Some(&Out::Event(1)));
+    from_one.live_message(2);
+    assert_eq!(from_one.taken(), events([2]));
+
+    let mut lost = empty();
+    lost.live_message(3);
+    lost.stream.replay_failed(lost.now);
+    assert_eq!(lost.taken(), noticed(Lost(Gap), events([3])));
+    // One that was held back may have had one before it as well.
+    let mut waiting = Bench::new(true);
+    waiting.stream.connected(waiting.now);
+    waiting.live_message(1);
+    assert_eq!(
+        waiting.end(),
+        Some(Ask::Replay(0)),
+        "zero may have been dropped"
+    );
+    (0..=1).for_each(|n| assert_eq!(waiting.replayed(n), None));
+    waiting.end();
+    assert_eq!(waiting.taken(), noticed(Begun, events(0..=1)));
+    // A publisher that keeps nothing is believed in the end.
+    let mut forgetful = Bench::new(true);
+    forgetful.stream.connected(forgetful.now);
+    forgetful.live_message(1);
+    (0..3).for_each(|_| assert_eq!(forgetful.end(), Some(Ask::Replay(0))));
+    assert_eq!(forgetful.end(), Some(Ask::EndReplay));
+    assert_eq!(forgetful.taken(), noticed(Begun, events([1])));
+}
+
+#[test]
 fn without_replay_only_a_first_message_is_a_beginning() {
     let mut bench = Bench::new(false);
     assert_eq!(bench.stream.connected(bench.now), None);
