@@ -97,6 +97,9 @@ export declare function firstToken(handle: SchedulerHandle, now: number, reserva
 /** Makes a workload from a seed; the shape of its sessions as JSON, everything in it optional. */
 export declare function generateWorkload(shape: string, seed: number): WorkloadHandle
 
+/** Where the prompts and the events of a group differ, as JSON; null where they do not. */
+export declare function groupDisagreement(handle: SchedulerHandle, group: number): string | null
+
 /** The place of a held turn among those of its group, from 1; 0 when it is not held. */
 export declare function holdPosition(handle: SchedulerHandle, reservation: number): number
 

@@ -854,6 +854,7 @@ module.exports.engineStatus = nativeBinding.engineStatus
 module.exports.engineSubmit = nativeBinding.engineSubmit
 module.exports.firstToken = nativeBinding.firstToken
 module.exports.generateWorkload = nativeBinding.generateWorkload
+module.exports.groupDisagreement = nativeBinding.groupDisagreement
 module.exports.holdPosition = nativeBinding.holdPosition
 module.exports.openRun = nativeBinding.openRun
 module.exports.openScheduler = nativeBinding.openScheduler

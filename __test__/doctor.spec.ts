@@ -89,13 +89,27 @@ test('what is wrong is said with what to change', (t) => {
     renderDiagnosis([healthy]),
     /^WORKER +HEALTH[^\n]*\nb +ok [\s\S]*\n\nnothing to change\n$/,
   )
-  const late = { trust: 'degraded', doubt: 'joined-late', since: 0 } as const
+  const late = { trust: 'degraded', doubt: 'joined-late', cause: null, since: 0 } as const
   const told = diagnose({
     worker: { ...b, evidence: late, events: a.events },
     health: 'ok',
     blockTokens: 64,
   })
   t.regex(told.advice.at(-1) ?? '', /replay endpoint/)
+  for (const [cause, words] of [
+    ['bos', /33 here, 34 there.*beginning of sequence/],
+    ['tools', /tokenise the tools/],
+    ['template', /chat template/],
+    ['salt', /cache_salt/],
+    ['key-order', /keys keep their order/],
+    ['tokens', /vocabulary/],
+  ] as const) {
+    const disagreement = { cause, ours: 33, theirs: 34, since: 0 }
+    const events = a.events && { ...a.events, ranks: [], disagreement }
+    const { advice } = diagnose({ worker: { ...b, events }, health: 'ok', blockTokens: 64 })
+    t.is(advice.length, 1)
+    t.regex(advice[0] ?? '', words)
+  }
 })
 
 const COMMAND = join(__dirname, '../src/cli/doctor.mts')

@@ -17,7 +17,7 @@ function scheduler(urls: readonly string[], more: Partial<SchedulerOptions> = {}
   return new Scheduler({
     workers: urls.map((url, at) => ({ id: `w${at}`, url })),
     cache: { blockTokens: 16 },
-    tokens: { from: 'engine' },
+    tokens: { from: 'engine', timeoutMs: 30_000 },
     ...more,
   })
 }

@@ -7,12 +7,11 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { gunzipSync } from 'node:zlib'
 import test from 'ava'
-import { Publisher, Router } from 'zeromq'
+import { Publisher } from 'zeromq'
 
 import { Scheduler, type SchedulerOptions, type WorkerStatus } from '../src/index.js'
+import { Engine, type Message } from './support/publisher.js'
 import { CHAT } from './support/requests.js'
-
-type Message = readonly Buffer[]
 
 function recorded(name: string): Message[] {
   const file = join(__dirname, 'fixtures/engine-captures', `${name}.jsonl.gz`)
@@ -21,53 +20,6 @@ function recorded(name: string): Message[] {
     const { frames } = JSON.parse(line) as { frames: string[] }
     return frames.map((frame) => Buffer.from(frame, 'hex'))
   })
-}
-
-const END = Buffer.alloc(8, 0xff)
-
-/** Publishes recorded messages and repeats those that are asked for, as vLLM does. */
-class Engine implements AsyncDisposable {
-  readonly #publisher = new Publisher()
-  readonly #router = new Router()
-  readonly #sent: Message[] = []
-  events = ''
-  replay = ''
-
-  /** At free ports, or where another one was before. */
-  static async start(at: string[] = ['tcp://127.0.0.1:*', 'tcp://127.0.0.1:*']): Promise<Engine> {
-    const engine = new Engine()
-    await engine.#publisher.bind(at[0] ?? '')
-    await engine.#router.bind(at[1] ?? '')
-    engine.events = engine.#publisher.lastEndpoint ?? ''
-    engine.replay = engine.#router.lastEndpoint ?? ''
-    void engine.#answer()
-    return engine
-  }
-
-  /** `lost`: as if the subscriber had been too slow for it. */
-  async send(message: Message, lost = false): Promise<void> {
-    this.#sent.push(message)
-    if (!lost) await this.#publisher.send([...message])
-  }
-
-  async #answer(): Promise<void> {
-    for await (const [id, , from] of this.#router) {
-      if (id === undefined || from === undefined) continue
-      const first = from.readBigUInt64BE()
-      for (const message of this.#sent) {
-        const [topic, sequence, payload] = message
-        if (topic === undefined || sequence === undefined || payload === undefined) continue
-        if (sequence.readBigUInt64BE() < first) continue
-        await this.#router.send([id, Buffer.alloc(0), topic, sequence, payload])
-      }
-      await this.#router.send([id, Buffer.alloc(0), Buffer.alloc(0), END, Buffer.alloc(0)])
-    }
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    this.#publisher.close()
-    this.#router.close()
-  }
 }
 
 const BLOCK = 32
@@ -131,7 +83,7 @@ test('what an engine stores is counted to the block, from its socket on', async 
     { id: 'a', url: 'http://a', kvEvents },
     { id: 'b', url: 'http://b' },
   ])
-  t.deepEqual(worker(s).evidence, { trust: 'predicted', doubt: 'silent', since: 0 })
+  t.deepEqual(worker(s).evidence, { trust: 'predicted', doubt: 'silent', cause: null, since: 0 })
   t.is(worker(s, 'b').events, null)
   for (const message of messages.slice(0, 3)) await engine.send(message)
   await until(s, () => isAt(s, 2))

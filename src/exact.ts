@@ -17,6 +17,8 @@ import { readHeaders } from './identity/index.js'
 import type { Origin } from './link/frame.js'
 import type { KnownTarget, KnownWorker } from './link/topology.js'
 import type { Link } from './link.js'
+import { native } from './native.js'
+import { type DisagreementMessage, published } from './telemetry/index.js'
 import { onAbort } from './turn/abort.js'
 import { parseBody } from './turn/bounds.js'
 import { decodeBody } from './turn/encoding.js'
@@ -60,6 +62,8 @@ export class Exact {
   readonly #parts: ExactParts
   /** By worker number: one that comes back under the same name is another. */
   readonly #engines = new Map<number, TokenSourceOfEngine>()
+  /** Groups whose disagreement has been told. */
+  readonly #said = new Set<number>()
   #turn = 0
 
   constructor(parts: ExactParts) {
@@ -86,6 +90,7 @@ export class Exact {
       ({ group, tokens }) => group === target.group && tokens === target.tokens,
     )
     if (!isOne) return { request: known, origin: 'models' }
+    if (this.#disagrees(target)) return { request: known, origin: 'disagreement' }
     if (hasImages(body, dialect.items)) return { request: known, origin: 'media' }
     const tokens = await this.#ask({ request, dialect, body, raw, target })
     if (request.signal?.aborted) throw abortError(request.signal)
@@ -95,6 +100,26 @@ export class Exact {
     }
     this.#parts.logger?.debug({ target: target.name, why: tokens }, 'no tokens: known by its text')
     return { request: known, origin: tokens }
+  }
+
+  /** Whether the group's events have turned out to be of other tokens; said once, until that is over. */
+  #disagrees({ group, name }: KnownTarget): boolean {
+    const { link, logger } = this.#parts
+    const json = link.read((handle) => native.groupDisagreement(handle, group))
+    if (json === null) {
+      this.#said.delete(group)
+      return false
+    }
+    if (this.#said.has(group)) return true
+    this.#said.add(group)
+    const { worker, cause, ours, theirs } = JSON.parse(json) as DisagreementMessage
+    const found = { worker, cause, ours, theirs }
+    published.disagreement(found)
+    logger?.warn(
+      { ...found, target: name },
+      'prompts and events speak of different tokens: prompts are known by their text',
+    )
+    return true
   }
 
   /** No body: what is refused later. */

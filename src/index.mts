@@ -20,7 +20,7 @@ export {
   type Destination,
   type Dialect,
   type DialectName,
-  decodeBody,
+  type Disagreement,
   diagnostics,
   dialectOf,
   type EndMessage,

@@ -55,6 +55,7 @@ export { type HeaderMap, type HeadersLike, readHeaders } from './identity/index.
 export type {
   Candidate,
   CostRow,
+  Disagreement,
   EngineStatus,
   EventsStatus,
   Evidence,

@@ -93,6 +93,7 @@ export interface NativeFace {
     tokens: number | undefined,
     out: Float64Array,
   ): void
+  groupDisagreement(handle: SchedulerHandle, group: number): string | null
   workerLoad(handle: SchedulerHandle, worker: number): number[] | null
   setUntracked(
     handle: SchedulerHandle,

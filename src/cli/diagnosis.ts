@@ -34,6 +34,7 @@ interface Row {
   readonly sequence: number | null
   readonly trust: string
   readonly doubt: string | null
+  readonly cause: string | null
   readonly cachedTokens: number | null
   readonly advice: readonly string[]
 }
@@ -41,8 +42,17 @@ interface Row {
 const ADVICE: Record<string, string> = {
   'joined-late': 'give kvEvents a replay endpoint, or a longer buffer to the engine',
   gap: 'give kvEvents a replay endpoint, or a longer buffer to the engine',
-  tokens: 'tokenise as the engine does: chat template, BOS, tools, salt, adapter',
   unreadable: 'the engine publishes what is not understood: report it with its version',
+}
+
+const BY_CAUSE: Record<string, string> = {
+  bos: 'one token differs: only one side adds a beginning of sequence',
+  tools: 'the engine sees more: tokenise the tools too',
+  template: "another length: use the engine's chat template with its arguments",
+  salt: 'as long, but nothing matches: check cache_salt',
+  'key-order':
+    'as long, but nothing matches: do not write tool schemas anew, keys keep their order',
+  tokens: 'as long, but nothing matches: another vocabulary, an adapter, or another form of hashes',
 }
 
 function diagnose(examined: Examined): Row {
@@ -61,6 +71,7 @@ function diagnose(examined: Examined): Row {
     sequence: stream?.sequence ?? null,
     trust: worker.evidence.trust,
     doubt: worker.evidence.doubt,
+    cause: worker.evidence.cause,
     cachedTokens: worker.events?.cachedTokens ?? null,
     advice: [...advice(examined)],
   }
@@ -87,6 +98,12 @@ function* advice({ worker, health, metrics, blockTokens }: Examined): Generator<
   if (size !== undefined && size !== blockTokens) yield `set cache.blockTokens to ${size}`
   for (const { connected, lastError, rank } of worker.events.ranks) {
     if (!connected) yield `rank ${rank} has no events: ${lastError ?? 'no connection yet'}`
+  }
+  const { disagreement } = worker.events
+  const cause = BY_CAUSE[disagreement?.cause ?? '']
+  if (disagreement !== null && cause !== undefined) {
+    const { ours, theirs } = disagreement
+    yield `prompts and events speak of different tokens (${ours} here, ${theirs} there): ${cause}`
   }
   const told = ADVICE[worker.evidence.doubt ?? '']
   if (told !== undefined) yield told

@@ -21,6 +21,8 @@ export interface Evidence {
    * or none are expected.
    */
   readonly doubt: string | null
+  /** What is the matter, most likely, where prompts and events do not match: see `Disagreement`. */
+  readonly cause: string | null
   /** Since when, in milliseconds since the Unix epoch; 0 from the start. */
   readonly since: number
 }
@@ -49,12 +51,30 @@ export interface StreamStatus {
   readonly passedOver: Readonly<Record<string, number>>
 }
 
+/** Prompts and events that do not speak of the same tokens. */
+export interface Disagreement {
+  /**
+   * Most likely: `block-size`, `bos` (one token more or less), `tools` (left out of the tokens),
+   * `template`, `salt`, `key-order` (of tool schemas), or `tokens` (anything else: vocabulary, adapter,
+   * form of hashes).
+   */
+  readonly cause: string
+  /** Tokens of a block, of a prompt, or cached ones, as the cause goes. */
+  readonly ours: number
+  /** The same by the engine's word. */
+  readonly theirs: number
+  /** Milliseconds since the Unix epoch. */
+  readonly since: number
+}
+
 /** What a worker's engine tells. */
 export interface EventsStatus {
   /** Tokens in its device's cache. */
   readonly cachedTokens: number
   /** Size of its blocks; null before its first store. */
   readonly blockTokens: number | null
+  /** Null where prompts and events match, or nobody can say yet. */
+  readonly disagreement: Disagreement | null
   readonly ranks: readonly StreamStatus[]
 }
 

@@ -2,7 +2,8 @@
  * What happens, for whoever subscribes on node:diagnostics_channel.
  *
  * `warmpath:decision` a turn may go, `warmpath:hold` a turn waits, `warmpath:end` a reservation
- * ended, `warmpath:error` a submit was refused. Messages are built only when somebody listens, so
+ * ended, `warmpath:error` a submit was refused, `warmpath:disagreement` prompts and
+ * an engine's events turned out to speak of different tokens. Messages are built only when somebody listens, so
  * silence costs one property read. They carry no session id, no tenant and no text: receipts link
  * them to what happened.
  *
@@ -47,10 +48,19 @@ export interface ErrorMessage {
   readonly code: string
 }
 
+export interface DisagreementMessage {
+  readonly worker: string
+  /** As the status of the worker says it. */
+  readonly cause: string
+  readonly ours: number
+  readonly theirs: number
+}
+
 const decisions = channel('warmpath:decision')
 const holds = channel('warmpath:hold')
 const ends = channel('warmpath:end')
 const errors = channel('warmpath:error')
+const disagreements = channel('warmpath:disagreement')
 const traces = channel('warmpath:trace')
 
 export const published = {
@@ -63,6 +73,9 @@ export const published = {
   },
   end(reservation: number, outcome: string): void {
     if (ends.hasSubscribers) ends.publish({ reservation, outcome } satisfies EndMessage)
+  },
+  disagreement(message: DisagreementMessage): void {
+    if (disagreements.hasSubscribers) disagreements.publish(message)
   },
   error(code: string): void {
     if (errors.hasSubscribers) errors.publish({ code } satisfies ErrorMessage)

@@ -118,3 +118,38 @@ impl Doubt {
         }
     }
 }
+
+/// Why prompts and events differ, most likely.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Cause {
+    /// The engine's blocks have another size.
+    BlockSize,
+    /// One token more or less: a beginning of sequence that only one side adds.
+    Bos,
+    /// The engine sees more, and the prompt offers tools: they were left out of the tokens.
+    Tools,
+    /// Another length: another chat template, or other arguments of it.
+    Template,
+    /// As long, and the prompt has a salt.
+    Salt,
+    /// As long, and the prompt offers tools: the keys of their schemas come in another order.
+    KeyOrder,
+    /// As long, and nothing else is known: another vocabulary, an adapter, another form of hashes.
+    Tokens,
+}
+
+impl Cause {
+    /// A stable name for reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::BlockSize => "block-size",
+            Self::Bos => "bos",
+            Self::Tools => "tools",
+            Self::Template => "template",
+            Self::Salt => "salt",
+            Self::KeyOrder => "key-order",
+            Self::Tokens => "tokens",
+        }
+    }
+}

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::admission::Refusal;
 use crate::continuity::{LockNote, ModelNote};
-use crate::event::Doubt;
+use crate::event::{Cause, Doubt};
 use crate::id::{Micros, ReservationId, TargetId, WorkerId};
 use crate::score::kv::KvConfig;
 
@@ -36,6 +36,8 @@ pub struct Evidence {
     pub trust: Trust,
     /// Why it is no better; absent where events tell all, or none are expected.
     pub doubt: Option<Doubt>,
+    /// What is the matter, most likely, where prompts and events do not match.
+    pub cause: Option<Cause>,
     /// Since when.
     pub since: Micros,
 }

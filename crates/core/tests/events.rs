@@ -1,15 +1,16 @@
 //! What engines tell, and what decisions make of it, through the scheduler's own door.
 use std::num::NonZeroU32;
 
-use warmpath_core::block::TokenBlocks;
-use warmpath_core::event::{CacheEvent, Doubt, FeedNotice};
+use warmpath_core::block::{Seed, TokenBlocks};
+use warmpath_core::continuity::{Abilities, Ask};
+use warmpath_core::event::{CacheEvent, Cause, Doubt, FeedNotice};
 use warmpath_core::prefix::{StoredBlock, StoredBlocks, Tier};
 use warmpath_core::receipt::{Evidence, Reported, Trust};
 use warmpath_core::scheduler::{
     Completion, Config, FeedOptions, GroupOptions, Health, Ids, Placement, Prompt, Scheduler,
     Segment, Settled, Turn, TurnKind, Verdict, WorkerOptions, recompute,
 };
-use warmpath_core::{Micros, ReservationId, TargetId, WorkerId};
+use warmpath_core::{GroupId, Micros, ReservationId, TargetId, WorkerId};
 
 const A: WorkerId = WorkerId(0);
 const B: WorkerId = WorkerId(1);
@@ -255,6 +256,7 @@ fn a_worker_s_trust_follows_its_stream() {
     let expected = Evidence {
         trust: Trust::Exact,
         doubt: None,
+        cause: None,
         since: Micros::from_secs(7),
     };
     assert_eq!(world.scheduler.evidence(A), Some(expected));
@@ -567,4 +569,200 @@ fn copies_that_an_engine_leaks_are_bounded_for_each_block() {
         removals += 1;
     }
     assert_eq!(removals, 65, "one and 64 copies");
+}
+
+#[test]
+fn salted_prompts_find_salted_blocks_and_no_others() {
+    let mut world = World::begun(1);
+    let tokens = prompt(1, 17);
+    let blocks = TokenBlocks {
+        first: Seed::framed(&[b"tenant-a"]),
+        ..TokenBlocks::plain(SIZE, Default::default())
+    };
+    let locals = blocks.local_hashes(&tokens);
+    let blocks: Vec<_> = (1..)
+        .zip(&locals)
+        .map(|(name, &local)| StoredBlock { name, local })
+        .collect();
+    let blocks = StoredBlocks {
+        parent: None,
+        block_tokens: SIZE.get(),
+        blocks: &blocks,
+    };
+    let tier = Tier::Device;
+    world.tell(A, 0, &CacheEvent::Stored { tier, blocks });
+    let mut cached = |salt: &'static [u8], session: Option<&'static str>| {
+        let asked = Turn {
+            cache_salt: salt,
+            session,
+            ..turn(Prompt::Tokens(&tokens))
+        };
+        let submitted = world
+            .scheduler
+            .submit(world.now, &asked, &mut world.settled);
+        let submitted = submitted.unwrap();
+        let Verdict::Go(placement) = submitted.verdict else {
+            panic!("nothing is held here");
+        };
+        (world.scheduler).cancel(world.now, submitted.reservation, &mut world.settled);
+        placement.predicted_cached_tokens
+    };
+    assert_eq!(cached(b"tenant-a", None), 16);
+    assert_eq!(cached(b"tenant-b", None), 0);
+    assert_eq!(cached(b"", None), 0);
+    // A session's later turns are hashed by its memo.
+    for salt in [
+        &b"tenant-a"[..],
+        b"tenant-a",
+        b"",
+        b"",
+        b"tenant-a",
+        b"tenant-a",
+    ] {
+        let expected = if salt.is_empty() { 0 } else { 16 };
+        assert_eq!(cached(salt, Some("s")), expected);
+    }
+}
+
+/// Ends so many turns with what the engine reports, of `tokens` each.
+fn report(world: &mut World, times: u32, offers: Turn<'_>, reported: Reported) {
+    for n in 0..times {
+        let tokens = prompt(100 + n, 33);
+        let asked = Turn {
+            prompt: Prompt::Tokens(&tokens),
+            pin: Some(A),
+            ..offers
+        };
+        let submitted = world
+            .scheduler
+            .submit(world.now, &asked, &mut world.settled);
+        let completion = Completion {
+            reported,
+            ..Completion::default()
+        };
+        let (now, settled) = (world.now, &mut world.settled);
+        let id = submitted.unwrap().reservation;
+        world.scheduler.complete(now, id, &completion, settled);
+    }
+}
+
+#[test]
+fn prompts_that_are_not_the_engines_are_found_with_what_is_the_matter() {
+    let plain = turn(Prompt::Tokens(&[]));
+    let tools = Turn {
+        ask: Ask {
+            needs: Abilities {
+                tools: true,
+                images: false,
+            },
+            ..Ask::default()
+        },
+        ..plain
+    };
+    let salted = Turn {
+        cache_salt: b"s",
+        ..plain
+    };
+    let length = |tokens| Reported {
+        prompt_tokens: Some(tokens),
+        cached_tokens: Some(0),
+        ..Reported::default()
+    };
+    let hits = Reported {
+        cached_tokens: Some(32),
+        ..length(33)
+    };
+    let cases = [
+        (plain, length(34), Cause::Bos, (33, 34)),
+        (tools, length(32), Cause::Bos, (33, 32)),
+        (tools, length(90), Cause::Tools, (33, 90)),
+        (plain, length(90), Cause::Template, (33, 90)),
+        (tools, length(20), Cause::Template, (33, 20)),
+        (salted, hits, Cause::Salt, (0, 32)),
+        (tools, hits, Cause::KeyOrder, (0, 32)),
+        (plain, hits, Cause::Tokens, (0, 32)),
+    ];
+    for (asked, reported, cause, (ours, theirs)) in cases {
+        let mut world = World::begun(1);
+        report(&mut world, 3, asked, reported);
+        assert_eq!(world.scheduler.disagreement(GroupId(0)), None, "{cause:?}");
+        report(&mut world, 1, asked, reported);
+        let (worker, found) = world
+            .scheduler
+            .disagreement(GroupId(0))
+            .expect("it is found");
+        assert_eq!((worker, found.cause), (A, cause));
+        assert_eq!((found.ours, found.theirs), (ours, theirs));
+        let evidence = world.scheduler.evidence(A).unwrap();
+        let known = (evidence.trust, evidence.doubt, evidence.cause);
+        assert_eq!(known, (Trust::Predicted, Some(Doubt::Tokens), Some(cause)));
+        assert_eq!(world.scheduler.disagreement_of(B), None);
+        // What is found stays, with when and why, until the engine begins anew.
+        report(&mut world, 20, plain, length(33));
+        assert_eq!(world.scheduler.disagreement_of(A), Some(found));
+        world.notice(A, 0, FeedNotice::Begun);
+        assert_eq!(world.scheduler.disagreement(GroupId(0)), None);
+    }
+}
+
+#[test]
+fn prompts_that_agree_mostly_are_believed_and_one_wrong_in_three_is_enough() {
+    let plain = turn(Prompt::Tokens(&[]));
+    let length = |tokens| Reported {
+        prompt_tokens: Some(tokens),
+        cached_tokens: Some(0),
+        ..Reported::default()
+    };
+    let agrees = Reported {
+        cached_tokens: Some(32),
+        ..length(33)
+    };
+    let play = |agreeing: u32| {
+        let mut world = World::begun(1);
+        for n in 0..60 {
+            let tokens = prompt(100, 33);
+            world.store(A, 0, Tier::Device, &tokens, 0);
+            let reported = if n % (agreeing + 1) == 0 {
+                length(40)
+            } else {
+                agrees
+            };
+            report(&mut world, 1, plain, reported);
+        }
+        world.scheduler.disagreement(GroupId(0)).is_some()
+    };
+    assert!(play(1));
+    assert!(!play(2));
+}
+
+#[test]
+fn a_block_size_is_everybodys_when_each_engine_has_it() {
+    let mut world = World::begun(1);
+    let store = |world: &mut World, worker, size| {
+        for name in 1..=4 {
+            let blocks = StoredBlocks {
+                parent: None,
+                block_tokens: size,
+                blocks: &[StoredBlock { name, local: name }],
+            };
+            let tier = Tier::Device;
+            world.tell(worker, 0, &CacheEvent::Stored { tier, blocks });
+        }
+    };
+    store(&mut world, A, 8);
+    let found = world.scheduler.disagreement_of(A).unwrap();
+    assert_eq!(
+        (found.cause, found.ours, found.theirs),
+        (Cause::BlockSize, 4, 8)
+    );
+    assert_eq!(
+        world.scheduler.disagreement(GroupId(0)),
+        None,
+        "B has another one"
+    );
+    store(&mut world, B, 8);
+    let everybodys = world.scheduler.disagreement(GroupId(0));
+    assert_eq!(everybodys.map(|(worker, _)| worker), Some(A));
+    store(&mut world, B, 4);
+    assert_eq!(world.scheduler.disagreement(GroupId(0)), None);
 }

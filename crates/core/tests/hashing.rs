@@ -91,12 +91,14 @@ fn check_sequence(row: &SeqRow) {
     let media: Vec<Vec<u64>> = media
         .map(|block| block.iter().flatten().map(|h| hex(h)).collect())
         .collect();
+    let seed = Seed::dynamo(
+        row.lora.as_deref().unwrap_or(""),
+        row.salt.as_deref().unwrap_or(""),
+    );
     let blocks = TokenBlocks {
         block_tokens: row.bs,
-        seed: Seed::dynamo(
-            row.lora.as_deref().unwrap_or(""),
-            row.salt.as_deref().unwrap_or(""),
-        ),
+        seed,
+        first: seed,
         window: if row.eagle {
             Window::Eagle
         } else {

@@ -6,12 +6,13 @@ use napi_derive::napi;
 
 use warmpath_core::load::Untracked;
 use warmpath_core::scheduler::Health;
-use warmpath_core::{TargetId, WorkerId};
+use warmpath_core::{GroupId, TargetId, WorkerId};
 
 use crate::error::{Code, guard, invalid, refused};
 use crate::handle::{Handle, State};
 use crate::journal::{Act, bare};
 use crate::options::{Group, NewTarget, NewWorker};
+use crate::report::disagreement;
 use crate::scheduler::{known_u64, room, time};
 
 /// Adds an empty group (JSON). Returns its number.
@@ -147,6 +148,23 @@ pub(crate) fn set_untracked(
             let set = core.set_untracked(time(now), WorkerId(worker), untracked, settled);
             set.map_err(|e| refused(&e))
         })
+    })
+}
+
+/// Where the prompts and the events of a group differ, as JSON; null where they do not.
+#[napi]
+pub(crate) fn group_disagreement(
+    #[napi(ts_arg_type = "SchedulerHandle")] handle: &External<Handle>,
+    group: u32,
+) -> Result<Option<String>, Code> {
+    guard(|| {
+        Ok(handle.look(|state| {
+            let (id, found) = state.core.disagreement(GroupId(group))?;
+            let worker = state.core.topology().worker(id).ok()?;
+            let mut value = disagreement(&found);
+            value["worker"] = worker.name.as_str().into();
+            Some(value.to_string())
+        }))
     })
 }
 

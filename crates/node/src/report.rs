@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 use warmpath_core::admission::{Refusal, Why};
 use warmpath_core::continuity::{Breach, Lock, LockNote};
 use warmpath_core::receipt::{AdmissionNote, Candidate, Ending, Evidence, Receipt, Trust};
-use warmpath_core::scheduler::{Health, Scheduler, Worker};
+use warmpath_core::scheduler::{Disagreement, Health, Scheduler, Worker};
 use warmpath_core::{Micros, TargetId, WorkerId};
 
 use warmpath_feed::StreamStatus;
@@ -145,8 +145,18 @@ fn events(state: &State, id: WorkerId) -> Option<Value> {
     Some(json!({
         "cachedTokens": cached,
         "blockTokens": state.core.engine_block_tokens(id),
+        "disagreement": state.core.disagreement_of(id).as_ref().map(disagreement),
         "ranks": ranks,
     }))
+}
+
+pub(crate) fn disagreement(found: &Disagreement) -> Value {
+    json!({
+        "cause": found.cause.name(),
+        "ours": found.ours,
+        "theirs": found.theirs,
+        "since": found.since.0 as f64 / 1_000.0,
+    })
 }
 
 fn stream((rank, status): &(u32, StreamStatus)) -> Value {
@@ -177,6 +187,7 @@ fn evidence(evidence: &Evidence) -> Value {
     json!({
         "trust": trust(evidence.trust),
         "doubt": evidence.doubt.map(|doubt| doubt.name()),
+        "cause": evidence.cause.map(|cause| cause.name()),
         "since": evidence.since.0 as f64 / 1_000.0,
     })
 }

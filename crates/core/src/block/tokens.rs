@@ -28,6 +28,8 @@ pub struct TokenBlocks<'a> {
     pub block_tokens: NonZeroU32,
     /// The namespace.
     pub seed: Seed,
+    /// That of the first block: a salt stands there, and the chain carries it to the rest.
+    pub first: Seed,
     /// What a hash covers.
     pub window: Window,
     /// Media hashes of each block, in any order. Missing entries are empty, further ones ignored.
@@ -41,6 +43,7 @@ impl TokenBlocks<'_> {
         TokenBlocks {
             block_tokens,
             seed,
+            first: seed,
             window: Window::Block,
             media: &[],
         }
@@ -63,7 +66,7 @@ impl TokenBlocks<'_> {
             beyond: self.beyond(),
         };
         let mut digest = Digest::new(bytemuck::cast_slice(ids), kind, self.seed);
-        let mut digest_of = |blocks| digest.at(self.bytes(blocks), self.media_digest(blocks));
+        let mut digest_of = |blocks| digest.at(self.bytes(blocks), self.aside(blocks));
         if let Some(mut earlier) = earlier.filter(|e| e.memo.blocks() <= complete) {
             earlier.recall(digest_of(earlier.memo.blocks()), chain);
         }
@@ -74,17 +77,27 @@ impl TokenBlocks<'_> {
     /// The local hash of each complete block: what each is apart from its place in a prompt.
     #[must_use]
     pub fn local_hashes(&self, ids: &[u32]) -> Vec<u64> {
-        let (hasher, mut scratch) = (BlockHasher::new(self.seed), Vec::new());
+        let mut scratch = Vec::new();
+        let (first, rest) = (BlockHasher::new(self.first), BlockHasher::new(self.seed));
         (0..self.complete(ids.len()))
-            .map(|block| self.local(ids, block, &hasher, &mut scratch))
+            .map(|block| {
+                let hasher = if block == 0 { &first } else { &rest };
+                self.local(ids, block, hasher, &mut scratch)
+            })
             .collect()
     }
 
     /// Appends the blocks of `ids` that follow those in `chain`, and the ends of all.
     fn push_rest(&self, ids: &[u32], chain: &mut Chain) {
-        let hasher = BlockHasher::new(self.seed);
         let mut scratch = std::mem::take(&mut chain.scratch);
-        let rest = chain.len()..self.complete(ids.len());
+        let mut rest = chain.len()..self.complete(ids.len());
+        if rest.start == 0 && self.first != self.seed && !rest.is_empty() {
+            let first = BlockHasher::new(self.first);
+            let local = self.local(ids, 0, &first, &mut scratch);
+            chain.push_locals(std::iter::once(local));
+            rest.start = 1;
+        }
+        let hasher = BlockHasher::new(self.seed);
         chain.push_locals(rest.map(|block| self.local(ids, block, &hasher, &mut scratch)));
         chain.scratch = scratch;
         chain.push_even_ends(self.block_tokens, u32::MAX);
@@ -124,6 +137,15 @@ impl TokenBlocks<'_> {
             true => hasher.hash(bytemuck::cast_slice(ids)),
             false => hasher.hash(framed(ids, media, scratch)),
         }
+    }
+
+    /// What decides the first `blocks` blocks beside their tokens; zero in the common case.
+    fn aside(&self, blocks: usize) -> u128 {
+        let salt = match self.first == self.seed {
+            true => 0,
+            false => u128::from(self.first.get()).rotate_left(64) | 1,
+        };
+        self.media_digest(blocks) ^ salt
     }
 
     /// A digest of the media of the first `blocks` blocks; zero without any.

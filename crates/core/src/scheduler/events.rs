@@ -7,13 +7,15 @@
 use std::num::NonZeroU32;
 
 use crate::error::{Error, Result};
-use crate::event::{CacheEvent, Doubt, FeedNotice};
-use crate::id::{Micros, PlaceId, WorkerId};
+use crate::event::{CacheEvent, Cause, Doubt, FeedNotice};
+use crate::id::{GroupId, Micros, PlaceId, WorkerId};
 use crate::prefix::{PlaceOptions, Tier};
 use crate::receipt::{Evidence, Reported, Trust};
 
+use super::agreement::{Disagreement, Report};
 use super::feed::{ANY_RANK, Feed, MAX_RANKS, Source};
 use super::reservation::Reservation;
+use super::scoring::Form;
 use super::topology::Health;
 use super::{Scheduler, Worker};
 
@@ -79,7 +81,7 @@ impl Scheduler {
             CacheEvent::Stored { tier, blocks } => {
                 let now = self.now;
                 if let Some(feed) = self.feed_of(id, rank) {
-                    feed.stored(now, blocks.block_tokens);
+                    feed.agreement.stored(now, blocks.block_tokens);
                 }
                 let place = self.event_place(id, rank, *tier);
                 place.map_or(0, |place| self.prefix.store(place, blocks))
@@ -149,7 +151,7 @@ impl Scheduler {
     #[must_use]
     pub fn engine_block_tokens(&self, id: WorkerId) -> Option<u32> {
         let feed = self.topology.worker(id).ok()?.feed.as_ref()?;
-        feed.engine_block_tokens()
+        feed.agreement.engine_block_tokens()
     }
 
     /// Takes the places of a worker that has been removed off the index.
@@ -160,6 +162,34 @@ impl Scheduler {
         }
     }
 
+    /// Where the group's prompts and its engines' events differ, if they do: tokens of one engine are
+    /// those of all, and a block size is everybody's only if each engine has it. O(workers of the group).
+    #[must_use]
+    pub fn disagreement(&self, group: GroupId) -> Option<(WorkerId, Disagreement)> {
+        let workers = &self.topology.groups.get(group.index())?.workers;
+        let feeds = workers.iter().filter_map(|&id| {
+            let worker = self.topology.present(id).ok()?;
+            Some((id, worker.feed.as_ref()?.agreement.found()))
+        });
+        let mut of_size = None;
+        let mut is_everybodys = true;
+        for (id, found) in feeds {
+            match found {
+                Some(found) if found.cause != Cause::BlockSize => return Some((id, found)),
+                Some(found) => of_size = of_size.or(Some((id, found))),
+                None => is_everybodys = false,
+            }
+        }
+        of_size.filter(|_| is_everybodys)
+    }
+
+    /// Where the worker's prompts and events differ, if they do.
+    #[must_use]
+    pub fn disagreement_of(&self, id: WorkerId) -> Option<Disagreement> {
+        let worker = self.topology.worker(id).ok()?;
+        worker.feed.as_ref()?.agreement.found()
+    }
+
     /// Holds the report of a turn's end against what the engine's events had said of its prompt.
     pub(super) fn compare_with_events(
         &mut self,
@@ -168,14 +198,20 @@ impl Scheduler {
         reported: &Reported,
     ) {
         let now = self.now;
-        let (Some(believed), Some(cached)) = (turn.believed, reported.cached_tokens) else {
+        let Some(believed) = turn.believed.filter(|_| turn.form == Form::Tokens) else {
             return;
         };
         let feed = self.topology.worker_mut(id).and_then(|w| w.feed.as_mut());
-        if let Some(feed) = feed.filter(|feed| feed.source() == Source::Engine)
-            && turn.text_bytes == 0
-        {
-            feed.compare(now, believed.tokens, cached);
+        if let Some(feed) = feed.filter(|feed| feed.source() == Source::Engine) {
+            let report = Report {
+                prompt: turn.counted_tokens,
+                reported_prompt: reported.prompt_tokens,
+                cached: believed.tokens,
+                reported_cached: reported.cached_tokens,
+                offers_tools: turn.offers_tools,
+                is_salted: turn.is_salted,
+            };
+            feed.agreement.compare(now, &report);
         }
     }
 
@@ -230,6 +266,7 @@ impl Worker {
             None => Evidence {
                 trust: Trust::Predicted,
                 doubt: None,
+                cause: None,
                 since: self.since,
             },
         }

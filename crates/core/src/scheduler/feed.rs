@@ -11,14 +11,12 @@ use crate::id::{Micros, PlaceId};
 use crate::prefix::{Overlap, PrefixIndex, Tier};
 use crate::receipt::{Evidence, Trust};
 
+use super::agreement::Agreement;
+
 /// The most ranks of one worker.
 pub const MAX_RANKS: u32 = 64;
 /// The rank of the place that the router's own decisions fill.
 pub(super) const ANY_RANK: u32 = u32::MAX;
-/// Reports in a row that contradict the events before these are no longer believed.
-const CONTRADICTIONS: u8 = 4;
-/// Blocks of another size in a row, and none of the right one before, mean a wrong setting.
-const WRONG_SIZES: u8 = 4;
 
 const TIERS: [Tier; 4] = [Tier::Device, Tier::Host, Tier::Disk, Tier::External];
 
@@ -27,12 +25,8 @@ const TIERS: [Tier; 4] = [Tier::Device, Tier::Host, Tier::Disk, Tier::External];
 pub(super) struct Feed {
     block_tokens: u32,
     ranks: Vec<Rank>,
-    /// Why the events are not believed though the stream is whole, and since when.
-    mistrust: Option<(Doubt, Micros)>,
-    contradictions: u8,
-    wrong_sizes: u8,
-    /// The size of the engine's blocks, as its last store had it.
-    engine_block_tokens: Option<u32>,
+    /// Whether the events are believed though the stream is whole.
+    pub(super) agreement: Agreement,
 }
 
 #[derive(Clone, Debug)]
@@ -96,20 +90,18 @@ impl Feed {
         Self {
             block_tokens,
             ranks: vec![rank; ranks as usize],
-            mistrust: None,
-            contradictions: 0,
-            wrong_sizes: 0,
-            engine_block_tokens: None,
+            agreement: Agreement::new(block_tokens),
         }
     }
 
     /// The worker's trust: that of its worst rank.
     pub(super) fn evidence(&self) -> Evidence {
-        if let Some((doubt, since)) = self.mistrust {
+        if let Some(found) = self.agreement.found() {
             return Evidence {
                 trust: Trust::Predicted,
-                doubt: Some(doubt),
-                since,
+                doubt: Some(found.doubt()),
+                cause: Some(found.cause),
+                since: found.since,
             };
         }
         let ranks = self.ranks.iter().map(Rank::evidence);
@@ -135,11 +127,6 @@ impl Feed {
     /// Whether nothing of the worker counts at the moment, by whomever it was told.
     pub(super) fn is_suspended(&self) -> bool {
         self.ranks.iter().any(|rank| rank.suspended.is_some())
-    }
-
-    /// The size of the engine's blocks; unknown before its first store.
-    pub(super) fn engine_block_tokens(&self) -> Option<u32> {
-        self.engine_block_tokens
     }
 
     pub(super) fn ranks(&self) -> u32 {
@@ -201,7 +188,7 @@ impl Feed {
         }
         let is_void = matches!(notice, FeedNotice::Begun | FeedNotice::Lost(_));
         if is_void {
-            self.believe_again();
+            self.agreement.believe_again();
         }
         is_void
     }
@@ -214,41 +201,7 @@ impl Feed {
             rank.stream = Stream::Whole;
             rank.since = now;
         }
-        self.believe_again();
-    }
-
-    /// Takes note of the size of the blocks that the engine stores.
-    pub(super) fn stored(&mut self, now: Micros, block_tokens: u32) {
-        self.engine_block_tokens = Some(block_tokens);
-        if block_tokens == self.block_tokens {
-            self.wrong_sizes = 0;
-            if matches!(self.mistrust, Some((Doubt::BlockSize, _))) {
-                self.mistrust = None;
-            }
-            return;
-        }
-        self.wrong_sizes = self.wrong_sizes.saturating_add(1);
-        if self.wrong_sizes == WRONG_SIZES && self.mistrust.is_none() {
-            self.mistrust = Some((Doubt::BlockSize, now));
-        }
-    }
-
-    /// Holds what the engine reports of one turn against what its events had said.
-    pub(super) fn compare(&mut self, now: Micros, predicted: u32, reported: u32) {
-        let blocks = |tokens: u32| tokens / self.block_tokens;
-        let (predicted, reported) = (blocks(predicted), blocks(reported));
-        let is_contradiction =
-            (predicted == 0 && reported >= 2) || (predicted >= 4 && reported == 0);
-        if predicted == 0 && reported < 2 {
-            return;
-        }
-        self.contradictions = match is_contradiction {
-            true => self.contradictions.saturating_add(1),
-            false => 0,
-        };
-        if self.contradictions >= CONTRADICTIONS && self.mistrust.is_none() {
-            self.mistrust = Some((Doubt::Tokens, now));
-        }
+        self.agreement.believe_again();
     }
 
     /// What the engine says it has of `chain`: at the rank with the most, the first of those. Each tier
@@ -280,13 +233,6 @@ impl Feed {
         }
         best
     }
-
-    fn believe_again(&mut self) {
-        self.contradictions = 0;
-        if matches!(self.mistrust, Some((Doubt::Tokens, _))) {
-            self.mistrust = None;
-        }
-    }
 }
 
 impl Rank {
@@ -300,6 +246,7 @@ impl Rank {
         Evidence {
             trust,
             doubt,
+            cause: None,
             since: self.since,
         }
     }

@@ -21,8 +21,15 @@ pub(super) struct Hashing<'a> {
 }
 
 impl Hashing<'_> {
-    pub(super) fn tokens(&self, ids: &[u32], chain: &mut Chain) -> Option<Memo> {
-        let blocks = TokenBlocks::plain(self.block_tokens, self.seed);
+    /// `salt` is in the hash of the first block, as in the engines' own.
+    pub(super) fn tokens(&self, ids: &[u32], salt: &[u8], chain: &mut Chain) -> Option<Memo> {
+        let blocks = TokenBlocks {
+            first: match salt {
+                [] => self.seed,
+                salt => Seed::framed(&[salt]),
+            },
+            ..TokenBlocks::plain(self.block_tokens, self.seed)
+        };
         if self.known.is_none() {
             blocks.hash(ids, chain);
             return None;

@@ -7,6 +7,7 @@
 //!
 //! The facade only sequences. A turn costs O(its blocks + the workers of its group); nothing on its
 //! way scans sessions, turns or the blocks of a worker.
+mod agreement;
 mod choosing;
 mod config;
 mod events;
@@ -30,6 +31,7 @@ mod waiting;
 
 use std::collections::VecDeque;
 
+pub use agreement::Disagreement;
 pub use config::{AdmissionConfig, Config, GroupOptions, Limits, UNKNOWN_TTL, WorkerOptions};
 pub use events::FeedOptions;
 pub use feed::MAX_RANKS;

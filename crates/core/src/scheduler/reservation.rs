@@ -95,6 +95,10 @@ pub(super) struct Reservation {
     pub(super) has_token: bool,
     pub(super) form: Form,
     pub(super) origin: Origin,
+    /// Tokens of the prompt, where the caller brought each of them.
+    pub(super) counted_tokens: Option<u32>,
+    pub(super) offers_tools: bool,
+    pub(super) is_salted: bool,
     /// Bytes of canonical text, for the token rate; 0 when the caller brought tokens.
     pub(super) text_bytes: u32,
     pub(super) volatile: Option<Volatile>,

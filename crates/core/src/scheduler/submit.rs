@@ -126,7 +126,9 @@ impl Scheduler {
             known,
         };
         let (bytes, segments, recalled) = match turn.prompt {
-            Prompt::Tokens(ids) => return Ok(Hashed::by(hashing.tokens(ids, chain))),
+            Prompt::Tokens(ids) => {
+                return Ok(Hashed::by(hashing.tokens(ids, turn.cache_salt, chain)));
+            }
             Prompt::Hashes { hashes, tokens } => {
                 return Ok(Hashed::by(hashing.content(hashes, tokens, chain)));
             }
@@ -272,6 +274,12 @@ impl Scheduler {
             has_token: false,
             form: Form::of(&turn.prompt),
             origin: turn.origin,
+            counted_tokens: match turn.prompt {
+                Prompt::Tokens(ids) => u32::try_from(ids.len()).ok(),
+                _ => None,
+            },
+            offers_tools: turn.ask.needs.tools,
+            is_salted: !turn.cache_salt.is_empty(),
             text_bytes: 0,
             volatile: None,
             since: self.now,

@@ -13,7 +13,7 @@ use crate::prefix::{Dropping, Matching};
 
 use super::config::{GroupOptions, WorkerOptions};
 use super::feed::Feed;
-use super::turn::Turn;
+use super::turn::{Prompt, Turn};
 
 /// Whether a worker takes turns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -96,7 +96,11 @@ impl Apart {
             name => Namespace::of(&[kind, name]),
         };
         Self {
-            salt: named(b"salt", turn.cache_salt),
+            // The hash of the first of a prompt's tokens has it.
+            salt: match turn.prompt {
+                Prompt::Tokens(_) => Namespace::COMMON,
+                _ => named(b"salt", turn.cache_salt),
+            },
             tenant: named(b"tenant", turn.tenant.as_bytes()),
         }
     }

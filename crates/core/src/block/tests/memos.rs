@@ -117,6 +117,7 @@ impl Tokens {
         TokenBlocks {
             block_tokens: size(self.block),
             seed: Seed::new(self.seed),
+            first: Seed::new(self.seed),
             window: self.window,
             media: &self.media,
         }
