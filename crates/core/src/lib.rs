@@ -19,6 +19,7 @@ pub mod event;
 pub mod hint;
 mod id;
 pub mod load;
+pub mod pool;
 pub mod prefix;
 pub mod receipt;
 pub mod scheduler;

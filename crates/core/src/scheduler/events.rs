@@ -84,7 +84,11 @@ impl Scheduler {
                     feed.agreement.stored(now, blocks.block_tokens);
                 }
                 let place = self.event_place(id, rank, *tier);
-                place.map_or(0, |place| self.prefix.store(place, blocks))
+                let stored = place.map_or(0, |place| self.prefix.store(place, blocks));
+                if let Ok(group) = self.topology.worker(id).map(|worker| worker.group) {
+                    self.place_pages(group, blocks);
+                }
+                stored
             }
             CacheEvent::Copied { tier, names } => {
                 let place = self.event_place(id, rank, *tier);

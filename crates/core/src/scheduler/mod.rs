@@ -16,6 +16,7 @@ mod fleet;
 mod hashing;
 mod paths;
 mod place;
+mod pools;
 mod recall;
 mod record;
 mod reroute;
@@ -36,6 +37,7 @@ pub use config::{AdmissionConfig, Config, GroupOptions, Limits, UNKNOWN_TTL, Wor
 pub use events::FeedOptions;
 pub use feed::MAX_RANKS;
 pub use paths::Sharing;
+pub use pools::{PoolOptions, PoolStatus};
 pub use recall::Recalled;
 pub use record::{derived_hash, derived_name};
 pub use reroute::Fault;

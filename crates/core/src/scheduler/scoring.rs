@@ -5,7 +5,7 @@
 use std::num::NonZeroU32;
 
 use crate::block::{self, Chain, Seed, TokenRate};
-use crate::id::{GroupId, WorkerId};
+use crate::id::{GroupId, PlaceId, WorkerId};
 use crate::load::{LoadLedger, Shared};
 use crate::prefix::{Overlap, PrefixIndex};
 use crate::receipt::{Candidate, Receipt, Volatile};
@@ -159,13 +159,20 @@ impl Scorer<'_> {
         self.prefix.find(chain, &mut scratch.overlap);
         self.load.shared(chain, &mut scratch.shared);
         scratch.rows.clear();
+        let known = &self.topology.groups[group.index()];
+        let unit = known.block_tokens;
+        let shared = known.pool.as_ref().filter(|_| wanted.form == Form::Tokens);
+        let pool = shared.and_then(|shared| shared.place());
         for (id, worker) in self.topology.up(group) {
             if !wanted.admits(id) {
                 continue;
             }
             let load = self.load.load(id).unwrap_or_default();
             let others = self.load.untracked(id);
-            let credit = self.credit(worker, chain, wanted.form, &scratch.overlap);
+            let mut credit = self.credit(worker, chain, wanted.form, &scratch.overlap);
+            if let Some(pool) = pool {
+                self.go_on_in(pool, chain, unit, &mut credit);
+            }
             let account = wanted.account.filter(|_| !worker.is_told_of(wanted.form));
             scratch.rows.push(Candidate {
                 worker: id,
@@ -180,11 +187,19 @@ impl Scorer<'_> {
                 requests: load.requests.saturating_add(others.requests),
             });
         }
-        let unit = self.topology.groups[group.index()].block_tokens;
         let cost = kv_cost(self.config, chain.tokens(), unit, &scratch.rows);
         for row in &mut scratch.rows {
             row.cost = cost.of(&kv_row(row, unit), 0.0);
         }
+    }
+
+    /// Adds what a shared store has behind all that the worker has itself. O(runs on the way).
+    fn go_on_in(&self, pool: PlaceId, chain: &Chain, unit: NonZeroU32, credit: &mut Credit) {
+        let own = credit.tokens();
+        // An engine computes the last token of a prompt whatever there is.
+        let most = chain.tokens().saturating_sub(1) / unit;
+        let reach = self.prefix.reach(pool, chain, own / unit).min(most);
+        credit.disk += chain.tokens_of(reach as usize).saturating_sub(own);
     }
 
     /// What the decision may count at the worker. O(1) without a feed, else O(ranks × runs on the way).

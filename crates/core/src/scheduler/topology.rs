@@ -13,6 +13,7 @@ use crate::prefix::{Dropping, Matching};
 
 use super::config::{GroupOptions, WorkerOptions};
 use super::feed::Feed;
+use super::pools::SharedPool;
 use super::turn::{Prompt, Turn};
 
 /// Whether a worker takes turns.
@@ -107,7 +108,7 @@ impl Apart {
 }
 
 /// Workers that can serve the same model.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Group {
     pub(super) workers: Vec<WorkerId>,
     pub(super) block_tokens: NonZeroU32,
@@ -115,6 +116,8 @@ pub(super) struct Group {
     pub(super) matching: Matching,
     pub(super) dropping: Dropping,
     pub(super) rate: TokenRate,
+    /// What its engines share.
+    pub(super) pool: Option<Box<SharedPool>>,
 }
 
 /// Groups, targets and workers.
@@ -190,6 +193,7 @@ impl Topology {
             matching: options.matching,
             dropping: options.dropping,
             rate: TokenRate::default(),
+            pool: None,
         });
         self.epoch += 1;
         Ok(id)

@@ -1,0 +1,178 @@
+//! What does a store that a group's engines share add to their own caches?
+//!
+//! A page that is whole is a block of one more place on the tree, by the name that the group's engines give
+//! it in their events; a page of a name that no event has told of yet waits until one does. A decision
+//! counts the pages without a gap behind what the worker has itself. Whatever may make the store promise too
+//! much, a gap or a new connection, empties it here: it does not tell again what it has.
+use hashbrown::HashSet;
+
+use crate::error::{Error, Result};
+use crate::event::FeedNotice;
+use crate::id::{GroupId, Micros, PlaceId, WorkerId};
+use crate::pool::{Layout, PageChange, Part, Pool};
+use crate::prefix::{PlaceOptions, StoredBlocks, Tier};
+
+use super::Scheduler;
+
+/// No worker has this number: places of pools are nobody's.
+const NOBODY: WorkerId = WorkerId(u32::MAX);
+
+/// What is known beforehand of a shared store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PoolOptions {
+    /// How its pages are cut into objects.
+    pub layout: Layout,
+    /// Pages that are remembered; further ones earn nothing.
+    pub pages: usize,
+}
+
+/// A shared store's figures.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PoolStatus {
+    /// Pages of which there is something.
+    pub pages: usize,
+    /// Of these, whole ones.
+    pub whole: usize,
+    /// Of these, ones whose content no engine has told of.
+    pub unplaced: usize,
+    /// Whether nothing counts, since something may be missing.
+    pub is_suspended: bool,
+    /// Objects of pages beyond the limit.
+    pub refused: u64,
+    /// Objects that pages of this layout do not have.
+    pub foreign: u64,
+    /// Times that it was emptied here.
+    pub cleared: u64,
+    /// Memory of the pages, without what the index has of them.
+    pub bytes: usize,
+}
+
+/// A store, and where it is on the tree.
+#[derive(Debug)]
+pub(super) struct SharedPool {
+    pool: Pool,
+    place: PlaceId,
+    /// Whole pages whose content nobody has told of yet.
+    unplaced: HashSet<u64>,
+    is_suspended: bool,
+    cleared: u64,
+}
+
+impl SharedPool {
+    /// Where its pages are, while they count.
+    pub(super) fn place(&self) -> Option<PlaceId> {
+        (!self.is_suspended).then_some(self.place)
+    }
+}
+
+impl Scheduler {
+    /// The group's engines share a store. To be called once a group.
+    ///
+    /// # Errors
+    /// `UNKNOWN_ID`; `DUPLICATE_ID` when it has one; `INVALID_ARGUMENT` for a layout of too many objects.
+    pub fn add_pool(&mut self, now: Micros, group: GroupId, options: PoolOptions) -> Result<()> {
+        self.set_time(now);
+        let known = self.topology.groups.get(group.index());
+        let known = known.ok_or_else(|| Error::unknown_id("there is no such group"))?;
+        if known.pool.is_some() {
+            return Err(Error::duplicate_id("the group has a pool already"));
+        }
+        let pool = Pool::new(options.layout, options.pages)?;
+        let terms = PlaceOptions {
+            block_tokens: Some(known.block_tokens.get()),
+            ..PlaceOptions::default()
+        };
+        let place = (self.prefix).add_place(NOBODY, group.0, Tier::External, terms)?;
+        self.topology.groups[group.index()].pool = Some(Box::new(SharedPool {
+            pool,
+            place,
+            unplaced: HashSet::new(),
+            is_suspended: false,
+            cleared: 0,
+        }));
+        Ok(())
+    }
+
+    /// An object of the group's store has come, or has gone. Returns what became of its page. Of a group
+    /// without a store it changes nothing. O(1) as a rule.
+    pub fn apply_object(
+        &mut self,
+        now: Micros,
+        group: GroupId,
+        (page, part): (u64, &Part),
+        is_there: bool,
+    ) -> PageChange {
+        self.set_time(now);
+        let known = self.topology.groups.get_mut(group.index());
+        let Some(shared) = known.and_then(|group| group.pool.as_mut()) else {
+            self.stray_events += 1;
+            return PageChange::None;
+        };
+        let change = match is_there {
+            true => shared.pool.put(page, part),
+            false => shared.pool.take(page, part),
+        };
+        match change {
+            PageChange::None => {}
+            PageChange::Whole if self.prefix.store_known(shared.place, &[page]) == 1 => {}
+            PageChange::Whole => {
+                shared.unplaced.insert(page);
+            }
+            PageChange::Broken => {
+                if !shared.unplaced.remove(&page) {
+                    self.prefix.remove(shared.place, &[page]);
+                }
+            }
+        }
+        change
+    }
+
+    /// Whoever carries the store's events says what may be missing from them.
+    pub fn pool_notice(&mut self, now: Micros, group: GroupId, notice: FeedNotice) {
+        self.set_time(now);
+        let known = self.topology.groups.get_mut(group.index());
+        let Some(shared) = known.and_then(|group| group.pool.as_mut()) else {
+            return;
+        };
+        shared.is_suspended = matches!(notice, FeedNotice::Suspended(_));
+        if matches!(notice, FeedNotice::Begun | FeedNotice::Lost(_)) {
+            shared.pool.clear();
+            shared.unplaced = HashSet::new();
+            shared.cleared += 1;
+            self.prefix.clear(shared.place);
+        }
+    }
+
+    /// Figures of the group's store; absent without one.
+    #[must_use]
+    pub fn pool_status(&self, group: GroupId) -> Option<PoolStatus> {
+        let shared = self.topology.groups.get(group.index())?.pool.as_ref()?;
+        Some(PoolStatus {
+            pages: shared.pool.pages(),
+            whole: shared.pool.whole(),
+            unplaced: shared.unplaced.len(),
+            is_suspended: shared.is_suspended,
+            refused: shared.pool.refused(),
+            foreign: shared.pool.foreign(),
+            cleared: shared.cleared,
+            bytes: shared.pool.bytes(),
+        })
+    }
+
+    /// An engine of the group has told what these blocks contain.
+    pub(super) fn place_pages(&mut self, group: GroupId, stored: &StoredBlocks<'_>) {
+        let Some(shared) = &mut self.topology.groups[group.index()].pool else {
+            return;
+        };
+        if shared.unplaced.is_empty() {
+            return;
+        }
+        for block in stored.blocks {
+            if shared.unplaced.contains(&block.name)
+                && self.prefix.store_known(shared.place, &[block.name]) == 1
+            {
+                shared.unplaced.remove(&block.name);
+            }
+        }
+    }
+}
