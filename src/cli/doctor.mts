@@ -2,19 +2,22 @@
  * `warmpath doctor`: do the engines and the configuration agree?
  *
  * Listens to the workers of a configuration file as a gateway would, for a few seconds, asks each of
- * them for its health and its metrics, and says what should be changed. It sends no turn and changes
- * nothing. It ends with 1 when there is something to change.
+ * them for its health and its metrics, and says what should be changed; of recorded requests it says what
+ * keeps them from sharing a cache. It sends no turn and changes nothing. It ends with 1 when there is something to change.
  */
+import { readFile } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Command, InvalidArgumentError } from 'commander'
 import { causeOf, type EngineMetrics, readMetrics } from '../engines/index.js'
 import { loadConfig } from '../gateway/index.js'
 import { Scheduler, type SchedulerOptions, WarmpathError, type WorkerStatus } from '../index.js'
 import { diagnose, renderDiagnosis } from './diagnosis.js'
+import { findSharing, type Recorded, renderSharing } from './sharing.js'
 
 interface DoctorOptions {
   config: string
   wait: number
+  requests?: string
   json?: true
 }
 
@@ -28,6 +31,10 @@ function doctorCommand(): Command {
     .description('ask the configured workers and listen to their events: does everything agree?')
     .requiredOption('-c, --config <file>', 'configuration file of the gateway (JSON or YAML)')
     .option('-w, --wait <seconds>', 'how long to listen to events', readSeconds, 3)
+    .option(
+      '-r, --requests <file>',
+      'requests, as JSON or a line each: what keeps them from sharing?',
+    )
     .option('--json', 'the findings as JSON')
     .action(doctor)
 }
@@ -38,7 +45,8 @@ function readSeconds(text: string): number {
   throw new InvalidArgumentError('It must be a number of seconds from 0 to 600.')
 }
 
-async function doctor({ config: file, wait, json }: DoctorOptions): Promise<void> {
+async function doctor({ config: file, wait, requests, json }: DoctorOptions): Promise<void> {
+  const sharing = requests === undefined ? undefined : findSharing(await readRequests(requests))
   const { scheduler: options } = await loadConfig(file, process.env)
   if (options instanceof Scheduler) throw new WarmpathError('WARMPATH_CONFIG', 'needs options')
   using scheduler = new Scheduler(options)
@@ -51,10 +59,34 @@ async function doctor({ config: file, wait, json }: DoctorOptions): Promise<void
   const rows = await Promise.all(
     own.map(async (worker) => diagnose({ ...(await examine(worker, urls)), blockTokens })),
   )
-  process.stdout.write(
-    json ? `${JSON.stringify({ workers: rows }, null, 2)}\n` : renderDiagnosis(rows),
-  )
-  if (rows.some(({ advice }) => advice.length > 0)) process.exitCode = 1
+  const found = { workers: rows, ...(sharing && { sharing }) }
+  const told = renderDiagnosis(rows) + (sharing === undefined ? '' : `\n${renderSharing(sharing)}`)
+  process.stdout.write(json ? `${JSON.stringify(found, null, 2)}\n` : told)
+  const isLost = sharing?.findings.some(({ lost }) => lost > 0)
+  if (isLost || rows.some(({ advice }) => advice.length > 0)) process.exitCode = 1
+}
+
+/**
+ * `{ path, body }` each, or `url` in place of `path`: a JSON array, or an object a line. Throws CONFIG;
+ * nothing of what is wrong is shown, since requests hold what people have written.
+ */
+async function readRequests(file: string): Promise<Recorded[]> {
+  let all: unknown[]
+  try {
+    const text = (await readFile(file, 'utf8')).trim()
+    all = text.startsWith('[')
+      ? JSON.parse(text)
+      : text.split('\n').map((line): unknown => JSON.parse(line))
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    throw new WarmpathError('WARMPATH_CONFIG', `cannot read ${file} (${code ?? 'no JSON'})`)
+  }
+  return all.flatMap((each) => {
+    const { path, url, body } = (each ?? {}) as { path?: unknown; url?: unknown; body?: unknown }
+    const at = path ?? url
+    const isRequest = typeof at === 'string' && typeof body === 'object' && body !== null
+    return isRequest ? [{ path: at, body: body as Recorded['body'] }] : []
+  })
 }
 
 /** Id -> base address of the engines; hosted targets have no worker of their own in the file. */
