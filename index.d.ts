@@ -122,6 +122,12 @@ export declare function promptTokens(handle: SchedulerHandle, head: Uint32Array,
 export declare function provokePanic(handle: SchedulerHandle): void
 
 /**
+ * What a worker whose events are asked for has handed out, or why it could not be asked. Returns how many
+ * events of use were in it; null when nobody is asked (any more).
+ */
+export declare function pulledEvents(handle: SchedulerHandle, now: number, worker: number, text: Uint8Array, failure: string, out: Float64Array): number | null
+
+/**
  * Reads traces as one workload, in the background. Options as JSON: `paths` of files and folders,
  * `format`, `lenient`, `blockTokens`, `keepSideChains`, `select`.
  */

@@ -861,6 +861,7 @@ module.exports.openScheduler = nativeBinding.openScheduler
 module.exports.pollScheduler = nativeBinding.pollScheduler
 module.exports.promptTokens = nativeBinding.promptTokens
 module.exports.provokePanic = nativeBinding.provokePanic
+module.exports.pulledEvents = nativeBinding.pulledEvents
 module.exports.readWorkload = nativeBinding.readWorkload
 module.exports.reasonCodes = nativeBinding.reasonCodes
 module.exports.recallBody = nativeBinding.recallBody

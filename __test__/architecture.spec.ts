@@ -32,8 +32,9 @@ const ROOMS: Record<string, readonly string[]> = {
   turn: BELOW_A_TURN,
   fleet: ['config', 'errors', 'link', 'native'],
   exact: [...BELOW_A_TURN, 'engines', 'turn'],
+  'engine-pull': ['engines', 'link', 'native'],
   'engine-load': ['config', 'engines', 'link', 'native'],
-  scheduler: [...BELOW_A_TURN, 'engine-load', 'exact', 'fleet', 'turn'],
+  scheduler: [...BELOW_A_TURN, 'engine-load', 'engine-pull', 'exact', 'fleet', 'turn'],
   index: [
     'config',
     'dialects',

@@ -49,14 +49,15 @@ const UNKNOWN: EngineStatus = {
 }
 
 export class EngineLoad {
-  readonly #link: Link
+  /** What is asked shall not keep a scheduler that everybody forgot. */
+  readonly #link: WeakRef<Link>
   readonly #logger: Logger | undefined
   readonly #poller: MetricsPoller
   /** By worker number. */
   readonly #known = new Map<number, Known>()
 
   constructor(link: Link, settings: MetricsSettings, logger: Logger | undefined) {
-    this.#link = link
+    this.#link = new WeakRef(link)
     this.#logger = logger
     this.#poller = new MetricsPoller({
       ...settings,
@@ -67,8 +68,8 @@ export class EngineLoad {
   }
 
   statusOf(id: string): EngineStatus | undefined {
-    const { topology } = this.#link
-    return topology.hasWorker(id)
+    const topology = this.#link.deref()?.topology
+    return topology?.hasWorker(id)
       ? this.#known.get(topology.workerById(id).index)?.status
       : undefined
   }
@@ -79,8 +80,8 @@ export class EngineLoad {
 
   /** Workers of a provider are no engines of ours. */
   #engines() {
-    if (this.#link.closed) return []
-    const { topology } = this.#link
+    const topology = this.#open()?.topology
+    if (topology === undefined) return []
     const own = topology.targets.filter(({ provider }) => provider === undefined)
     const groups = new Set(own.map(({ group }) => group))
     const workers = [...groups].flatMap((group) => topology.workersOf(group))
@@ -145,8 +146,9 @@ export class EngineLoad {
     if (!isOurs || capacityTokens === null || capacityTokens < 1) return
     if (known.capacity === capacityTokens) return
     known.capacity = capacityTokens
-    this.#link.call((handle, now, out) => native.setCapacity(handle, now, key, capacityTokens, out))
-    const worker = this.#link.topology.worker(key).id
+    const link = this.#open()
+    link?.call((handle, now, out) => native.setCapacity(handle, now, key, capacityTokens, out))
+    const worker = link?.topology.worker(key).id
     this.#logger?.info({ worker, capacityTokens }, 'capacity read from the metrics')
   }
 
@@ -154,15 +156,20 @@ export class EngineLoad {
     const { requests, tokens } = others
     if (requests === known.told.requests && tokens === known.told.tokens) return
     known.told = others
-    this.#link.call((handle, now, out) =>
+    this.#open()?.call((handle, now, out) =>
       native.setUntracked(handle, now, key, requests, tokens, out),
     )
   }
 
+  #open(): Link | undefined {
+    const link = this.#link.deref()
+    if (link === undefined) this.close()
+    return link?.closed ? undefined : link
+  }
+
   #ownOf(key: number): Own | undefined {
-    if (this.#link.closed) return undefined
-    const found = this.#link.read((handle) => native.workerLoad(handle, key))
-    if (found === null) return undefined
+    const found = this.#open()?.read((handle) => native.workerLoad(handle, key))
+    if (found === undefined || found === null) return undefined
     const [inFlight = 0, activeTokens = 0, capacity = -1] = found
     return { inFlight, activeTokens, capacityTokens: capacity < 0 ? undefined : capacity }
   }

@@ -18,7 +18,7 @@ import {
   nativeTarget,
   nativeWorker,
   type ResolvedConfig,
-  type WorkerDetail,
+  workerDetail,
 } from './config/index.js'
 import { keepScopes, planGroups, refuseChange } from './fleet/plan.js'
 import { type Member, type Present, planWorkers } from './fleet/workers.js'
@@ -150,9 +150,9 @@ export class Fleet {
     this.#logger?.info({ target: name }, 'target removed')
   }
 
-  #reviseWorker({ name, url, headers }: Member): void {
-    const { index } = this.#link.topology.workerById(name)
-    const detail = JSON.stringify({ url, headers } satisfies WorkerDetail)
+  #reviseWorker(worker: Member): void {
+    const { index } = this.#link.topology.workerById(worker.name)
+    const detail = JSON.stringify(workerDetail(worker))
     this.#link.call((handle, _, out) => native.reviseWorker(handle, index, detail, out))
   }
 

@@ -93,6 +93,14 @@ export interface NativeFace {
     tokens: number | undefined,
     out: Float64Array,
   ): void
+  pulledEvents(
+    handle: SchedulerHandle,
+    now: number,
+    worker: number,
+    text: Uint8Array,
+    failure: string,
+    out: Float64Array,
+  ): number | null
   groupDisagreement(handle: SchedulerHandle, group: number): string | null
   workerLoad(handle: SchedulerHandle, worker: number): number[] | null
   setUntracked(

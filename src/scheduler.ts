@@ -14,6 +14,7 @@ import {
   asksForImages,
   Catalog,
   type ContinuitySettings,
+  isPulled,
   modelCard,
   nativeModel,
   nativeOptions,
@@ -27,6 +28,7 @@ import {
 } from './config/index.js'
 import { type DialectName, TextSink } from './dialects/index.js'
 import { EngineLoad } from './engine-load.js'
+import { EnginePull } from './engine-pull.js'
 import { fromNative, WarmpathError } from './errors.js'
 import { Exact, type Known } from './exact.js'
 import { Fleet, type Reconfigured, refuseFixed } from './fleet.js'
@@ -122,6 +124,7 @@ export class Scheduler {
   readonly #sharedName: string | undefined
   readonly #recorder: Recorder | undefined
   readonly #engineLoad: EngineLoad | undefined
+  readonly #enginePull: EnginePull
   readonly #exact: Exact
   readonly #recall: Recall = (...body) => this.#link.recall(...body)
   /** Where prompts lie; absent while one does. */
@@ -155,6 +158,7 @@ export class Scheduler {
     )
     try {
       checkTargets(sharedName, this.#link, config)
+      if (sharedName !== undefined) refusePulled(config)
       this.#fleet = new Fleet(this.#link, config)
       this.#exact = new Exact({
         link: this.#link,
@@ -164,6 +168,8 @@ export class Scheduler {
         logger,
       })
       this.#wantsTokens = wantsTokens(config)
+      this.#enginePull = new EnginePull(this.#link)
+      this.#enginePull.look()
       this.#engineLoad = config.metrics && new EngineLoad(this.#link, config.metrics, logger)
       this.#recorder = openRecorder(config, this.#link, this.#clock)
     } catch (error) {
@@ -226,6 +232,7 @@ export class Scheduler {
     this.#config = { ...this.#config, workers, targets, aliases, groups }
     this.#catalog = new Catalog(targets, aliases)
     this.#wantsTokens = wantsTokens(next)
+    this.#enginePull.look()
     return changes
   }
 
@@ -310,6 +317,7 @@ export class Scheduler {
     const entry = workerEntry(worker, 'worker', ADDED_WORKER_FIELDS)
     const json = JSON.stringify(nativeWorker(entry, this.#groupOf(addedTargets(worker.targets))))
     this.#link.call((handle, now, out) => native.addWorker(handle, now, json, out))
+    this.#enginePull.look()
     this.#config.logger?.info({ worker: entry.name }, 'worker added')
   }
 
@@ -480,6 +488,7 @@ export class Scheduler {
       shared.delete(this.#sharedName)
     }
     this.#engineLoad?.close()
+    this.#enginePull.close()
     this.#fleet.close()
     this.#link.close()
     this.#recorder?.close()
@@ -715,6 +724,15 @@ export class Scheduler {
         }),
     }
   }
+}
+
+/** Events that are handed out once would be divided among the threads. */
+function refusePulled({ workers }: ResolvedConfig): void {
+  const at = workers.findIndex(({ kvEvents }) => kvEvents !== undefined && isPulled(kvEvents))
+  if (at === -1) return
+  const field = `workers[${at}].kvEvents`
+  const why = 'events that have to be asked for need a scheduler that is not shared'
+  throw new WarmpathError('WARMPATH_CONFIG', `${field}: ${why}`, { detail: { field } })
 }
 
 function wantsTokens({ targets }: ResolvedConfig): boolean {

@@ -21,16 +21,27 @@ const MAX_PORT = 0xffff
 /** Hosts of addresses that are listened at. */
 const ANY_HOST = new Set(['*', '0.0.0.0', '[::]'])
 
+/** Whether the engine is asked for its events over HTTP. */
+export function isPulled({ endpoint }: KvEventsEntry): boolean {
+  return /^https?:/.test(endpoint)
+}
+
 /** Throws CONFIG with the path of the field, also where fields contradict one another. */
 export function kvEventsEntry(value: unknown, path: string): KvEventsEntry {
-  if (typeof value === 'string') return { endpoint: endpoint(value, path, 1) }
+  if (typeof value === 'string') return { endpoint: address(value, path) }
   dictionary(value, path)
   const given = fields(value, path, ['endpoint', 'replay', 'topic', 'ranks'])
   const ranks =
     given.ranks === undefined
       ? 1
       : number(given.ranks, `${path}.ranks`, { min: 1, max: MAX_RANKS, kind: 'integer' })
-  const published = endpoint(given.endpoint, `${path}.endpoint`, ranks)
+  const published = address(given.endpoint, `${path}.endpoint`, ranks)
+  if (isPulled({ endpoint: published })) {
+    for (const field of ['replay', 'topic', 'ranks']) {
+      if (given[field] !== undefined) refuse(`${path}.${field}`, 'needs a tcp:// endpoint')
+    }
+    return { endpoint: published }
+  }
   return {
     endpoint: published,
     ...(given.replay === undefined
@@ -43,13 +54,23 @@ export function kvEventsEntry(value: unknown, path: string): KvEventsEntry {
 
 /** Whether the engine connects to us. */
 export function isListenedAt({ endpoint }: KvEventsEntry): boolean {
-  return ANY_HOST.has(portsOf(endpoint, 1).host)
+  return !isPulled({ endpoint }) && ANY_HOST.has(portsOf(endpoint, 1).host)
 }
 
 /** Whether this process would have to listen at one port for both; only one of them would be heard. */
 export function isListenedAtByBoth(one: KvEventsEntry, other: KvEventsEntry): boolean {
   const [a, b] = [portsOf(one.endpoint, one.ranks ?? 1), portsOf(other.endpoint, other.ranks ?? 1)]
   return ANY_HOST.has(a.host) && ANY_HOST.has(b.host) && overlap(a, b)
+}
+
+/** A publisher's endpoint, or where an engine hands its events out. */
+function address(value: unknown, path: string, ranks = 1): string {
+  if (typeof value !== 'string' || !/^https?:/.test(value)) return endpoint(value, path, ranks)
+  const url = URL.canParse(value) ? new URL(value) : undefined
+  if (url === undefined || url.username !== '' || url.password !== '' || url.hash !== '') {
+    refuse(path, 'must be an http:// address without a user name, or tcp://host:port', shown(value))
+  }
+  return value
 }
 
 function endpoint(value: unknown, path: string, ranks: number): string {

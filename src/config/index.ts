@@ -15,6 +15,7 @@ export {
   modelCard,
 } from './continuity.js'
 export { type EnvCredential, env } from './env.js'
+export { isPulled } from './events.js'
 export type { MetricsSettings } from './metrics.js'
 export {
   type KeptSteps,
@@ -25,6 +26,7 @@ export {
   nativeWorker,
   type TargetDetail,
   type WorkerDetail,
+  workerDetail,
 } from './native.js'
 export { type ResolvedConfig, resolve, type TargetEntry } from './resolve.js'
 export { identity } from './scope.js'

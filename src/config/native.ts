@@ -6,10 +6,14 @@
  * target, so that a scheduler that several threads share knows them in each of them.
  */
 import type { ModelCard } from './continuity.js'
+import { isPulled } from './events.js'
 import type { ResolvedConfig, TargetEntry } from './resolve.js'
 import type { WorkerEntry } from './worker.js'
 
-export type WorkerDetail = Pick<WorkerEntry, 'url' | 'headers'>
+export type WorkerDetail = Pick<WorkerEntry, 'url' | 'headers'> & {
+  /** Where its events are asked for. */
+  readonly pulled?: string
+}
 export type TargetDetail = Omit<TargetEntry, 'name' | 'group' | 'scope'>
 
 /** What a scheduler is told is kept, under a name of it that no other one has. */
@@ -61,12 +65,15 @@ export function nativeModel({ price, outputTokens: _, ...card }: ModelCard): obj
 }
 
 export function nativeWorker(worker: WorkerEntry, group: number): object {
-  const detail: WorkerDetail = { url: worker.url, headers: worker.headers }
   return {
     name: worker.name,
     group,
     capacityTokens: worker.capacityTokens ?? null,
     ...(worker.kvEvents && { kvEvents: worker.kvEvents }),
-    detail: JSON.stringify(detail),
+    detail: JSON.stringify(workerDetail(worker)),
   }
+}
+
+export function workerDetail({ url, headers, kvEvents }: WorkerEntry): WorkerDetail {
+  return { url, headers, ...(kvEvents && isPulled(kvEvents) && { pulled: kvEvents.endpoint }) }
 }

@@ -17,7 +17,8 @@ import type { TraceOptions } from './trace.js'
 /** Where an engine publishes what its cache holds, and where it repeats what was missed. */
 export interface KvEventsOptions {
   /**
-   * The publisher, as `tcp://host:port`. With the host `*` the engine connects to us. Each further
+   * The publisher, as `tcp://host:port`; or the `http://` address at which TensorRT-LLM hands its events
+   * out (`/kv_cache_events`), which is asked for them and has none of the other fields. With the host `*` the engine connects to us. Each further
    * rank has the next port.
    */
   endpoint: string

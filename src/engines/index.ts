@@ -2,4 +2,5 @@
 
 export { type EngineMetrics, readMetrics } from './metrics.js'
 export { causeOf, MetricsPoller, type Polled, type PollerOptions } from './poller.js'
+export { EventPuller, type PullerOptions } from './puller.js'
 export { type NoTokens, readTokens, TokenSourceOfEngine } from './tokens.js'

@@ -14,7 +14,8 @@ use serde::Deserialize;
 use warmpath_core::scheduler::{FeedOptions, Scheduler};
 use warmpath_core::{Micros, WorkerId};
 use warmpath_feed::{
-    Delivery, Endpoint, EndpointError, Feed, Inbox, Parcel, StreamKey, StreamStatus, Subscription,
+    Delivery, Endpoint, EndpointError, Feed, Inbox, Parcel, Pulled, StreamKey, StreamStatus,
+    Subscription,
 };
 
 use crate::error::{Code, invalid, refused};
@@ -44,6 +45,8 @@ pub(crate) type Wakes = Arc<Mutex<BTreeMap<u32, Arc<Wake>>>>;
 pub(crate) struct Ear {
     inbox: Option<Arc<Inbox>>,
     pub(crate) wakes: Wakes,
+    /// Workers whose events are asked for, by number.
+    pulled: BTreeMap<u32, Pulled>,
     deliveries: Vec<Delivery>,
 }
 
@@ -56,8 +59,16 @@ impl KvEvents {
         }
     }
 
-    /// Where the publisher and the replay socket of each rank are.
+    /// Whether somebody else asks for them, over HTTP.
+    fn is_pulled(&self) -> bool {
+        self.endpoint.starts_with("http://") || self.endpoint.starts_with("https://")
+    }
+
+    /// Where the publisher and the replay socket of each rank are; none for events that are asked for.
     pub(crate) fn endpoints(&self) -> Result<Vec<(Endpoint, Option<Endpoint>)>, Code> {
+        if self.is_pulled() {
+            return Ok(Vec::new());
+        }
         let parsed = |text: &str| Endpoint::parse(text).map_err(|error| unusable(text, error));
         let events = parsed(&self.endpoint)?;
         let replay = self.replay.as_deref().map(parsed).transpose()?;
@@ -93,6 +104,15 @@ impl Ear {
         let added = core.add_feed(now, worker, events.options());
         added.map_err(|error| refused(&error))?;
         let inbox = self.inbox.get_or_insert_default();
+        if events.is_pulled() {
+            let key = StreamKey {
+                worker: worker.0,
+                rank: 0,
+            };
+            let size = core.block_tokens(worker).unwrap_or(NonZeroU32::MIN);
+            let pulled = Pulled::new(key, Arc::clone(inbox), size);
+            self.pulled.insert(worker.0, pulled);
+        }
         for (rank, (events_at, replay)) in (0..).zip(endpoints) {
             let wakes = Arc::clone(&self.wakes);
             feed.subscribe(Subscription {
@@ -111,10 +131,31 @@ impl Ear {
     }
 
     /// Listens no longer: to one worker, or to all.
-    pub(crate) fn deafen(&self, worker: Option<u32>) {
+    pub(crate) fn deafen(&mut self, worker: Option<u32>) {
+        match worker {
+            Some(worker) => drop(self.pulled.remove(&worker)),
+            None => self.pulled.clear(),
+        }
         if let (Some(inbox), Ok(feed)) = (&self.inbox, FEED.as_ref()) {
             feed.unsubscribe(inbox, worker);
         }
+    }
+
+    /// A worker whose events are asked for has answered, or could not be asked. Returns how many events
+    /// of use that has brought; nothing for a worker that is not asked.
+    pub(crate) fn pulled(
+        &mut self,
+        worker: u32,
+        answer: std::result::Result<&[u8], &str>,
+    ) -> Option<usize> {
+        let pulled = self.pulled.get_mut(&worker)?;
+        Some(match answer {
+            Ok(text) => pulled.answered(text),
+            Err(why) => {
+                pulled.failed(why);
+                0
+            }
+        })
     }
 
     /// Applies what is waiting, up to about `weight`; when there is more, a thread is woken for it.

@@ -9,6 +9,7 @@ use warmpath_core::scheduler::Health;
 use warmpath_core::{GroupId, TargetId, WorkerId};
 
 use crate::error::{Code, guard, invalid, refused};
+use crate::feed::IDLE_SLICE;
 use crate::handle::{Handle, State};
 use crate::journal::{Act, bare};
 use crate::options::{Group, NewTarget, NewWorker};
@@ -147,6 +148,31 @@ pub(crate) fn set_untracked(
             let State { core, settled, .. } = state;
             let set = core.set_untracked(time(now), WorkerId(worker), untracked, settled);
             set.map_err(|e| refused(&e))
+        })
+    })
+}
+
+/// What a worker whose events are asked for has handed out, or why it could not be asked. Returns how many
+/// events of use were in it; null when nobody is asked (any more).
+#[napi]
+pub(crate) fn pulled_events(
+    #[napi(ts_arg_type = "SchedulerHandle")] handle: &External<Handle>,
+    now: f64,
+    worker: u32,
+    text: &[u8],
+    failure: String,
+    mut out: Float64Array,
+) -> Result<Option<u32>, Code> {
+    guard(|| {
+        handle.call(room(&mut out)?, |state, _| {
+            let answer = match failure.as_str() {
+                "" => Ok(text),
+                why => Err(why),
+            };
+            let count = state.ear.pulled(worker, answer);
+            let State { core, ear, .. } = state;
+            ear.hear(time(now), core, IDLE_SLICE);
+            Ok(count.map(|count| u32::try_from(count).unwrap_or(u32::MAX)))
         })
     })
 }

@@ -158,6 +158,13 @@ impl Scheduler {
         feed.agreement.engine_block_tokens()
     }
 
+    /// How many tokens the blocks of the worker's group have, as its prompts are cut.
+    #[must_use]
+    pub fn block_tokens(&self, id: WorkerId) -> Option<NonZeroU32> {
+        let group = self.topology.worker(id).ok()?.group;
+        Some(self.topology.groups.get(group.index())?.block_tokens)
+    }
+
     /// Takes the places of a worker that has been removed off the index.
     pub(super) fn drop_feed(&mut self, id: WorkerId) {
         let feed = self.topology.worker_mut(id).and_then(|w| w.feed.take());
