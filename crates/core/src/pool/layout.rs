@@ -92,10 +92,9 @@ impl Layout {
             part.group,
             part.half,
         ];
-        let pairs = self.dimensions().into_iter().zip(at);
-        pairs.fold(Some(0), |number, (size, at)| {
-            let number = number.filter(|_| at < size)?;
-            Some(number * size + at)
+        let mut pairs = self.dimensions().into_iter().zip(at);
+        pairs.try_fold(0, |number, (size, at)| {
+            (at < size).then(|| number * size + at)
         })
     }
 }
