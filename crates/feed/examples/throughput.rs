@@ -12,11 +12,14 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Instant;
 
+use warmpath_core::pool::Layout;
 use warmpath_core::scheduler::{
-    Config, FeedOptions, GroupOptions, Ids, Prompt, Scheduler, Turn, TurnKind, WorkerOptions,
+    Config, FeedOptions, GroupOptions, Ids, PoolOptions, Prompt, Scheduler, Turn, TurnKind,
+    WorkerOptions,
 };
-use warmpath_core::{Micros, TargetId, WorkerId};
+use warmpath_core::{GroupId, Micros, TargetId, WorkerId};
 use warmpath_feed::{Inbox, Parcel, Stream, StreamKey};
+use warmpath_wire::{Change, ObjectDecoder, ObjectKey};
 
 const WORKERS: u32 = 8;
 const BLOCK: u32 = 16;
@@ -39,6 +42,7 @@ fn main() {
     let per_second = run(full..2 * full, None);
     let mut loaded = Vec::new();
     run(2 * full..2 * full + 512, Some(&mut loaded));
+    let (objects, page_bytes) = pool();
     let mut idle = Vec::new();
     (0..loaded.len()).for_each(|n| world.decide(n as u32, &mut idle));
     let rows = [
@@ -48,6 +52,8 @@ fn main() {
             "1/s",
             Some(GOAL),
         ),
+        row("pool.object_events_per_cpu_second", objects, "1/s", None),
+        row("pool.bytes_per_page", page_bytes, "B", None),
         row(
             "events.submit_idle_p50",
             quantile(&mut idle, 0.5),
@@ -74,6 +80,93 @@ fn main() {
         ),
     ];
     report(&rows);
+}
+
+/// Pages of the pool below; each of eight ranks' keys and values.
+const PAGES: u64 = 32_768;
+const RANKS: u32 = 8;
+const PAGE_OBJECTS: u64 = 2 * RANKS as u64;
+/// A Mooncake master sends no more at once.
+const OBJECTS: u64 = 64;
+
+/// Objects of SGLang's pages through a shared store's messages, from the bytes to the tree, whose blocks an
+/// engine has told of: how many a CPU second, and what a page costs in memory beside the tree.
+fn pool() -> (f64, f64) {
+    let mut world = World::new();
+    let group = GroupId(0);
+    let layout = Layout {
+        tensor: NonZeroU32::new(RANKS).expect("not zero"),
+        halves: NonZeroU32::new(2).expect("not zero"),
+        ..Layout::default()
+    };
+    let options = PoolOptions {
+        layout,
+        pages: PAGES as usize,
+    };
+    let added = world.scheduler.add_pool(Micros(1), group, options);
+    added.expect("a pool");
+    let rounds: Vec<Messages> = (0..PAGES / BLOCKS / u64::from(WORKERS))
+        .map(messages)
+        .collect();
+    world.play(&rounds, None);
+    let names: Vec<u64> = (0..WORKERS)
+        .flat_map(|worker| {
+            (0..PAGES / u64::from(WORKERS)).map(move |n| u64::from(worker) << 48 | (n + 1))
+        })
+        .collect();
+    let mut objects = names
+        .iter()
+        .flat_map(|&name| (0..PAGE_OBJECTS).map(move |part| (name, part)));
+    let mut sent = Vec::new();
+    while let Some(first) = objects.next() {
+        let batch = std::iter::once(first).chain(objects.by_ref().take(OBJECTS as usize - 1));
+        sent.push(object_message(batch.collect()));
+    }
+    let began = cpu_nanos();
+    let mut decoder = ObjectDecoder::new();
+    for message in &sent {
+        let mut events = Vec::new();
+        decoder.decode(message, &mut events).expect("a message");
+        for event in &events {
+            let key = ObjectKey::parse(event.key).expect("a key");
+            let page = key.page_name().expect("a name");
+            let is_there = event.change == Change::Stored;
+            world
+                .scheduler
+                .apply_object(Micros(1), group, (page, &key.part()), is_there);
+        }
+    }
+    let nanos = (cpu_nanos() - began).max(1) as f64;
+    let status = world.scheduler.pool_status(group).expect("a pool");
+    assert_eq!((status.whole, status.unplaced), (PAGES as usize, 0));
+    let count = (PAGES * PAGE_OBJECTS) as f64;
+    (count * 1e9 / nanos, status.bytes as f64 / PAGES as f64)
+}
+
+/// Stores of these objects, as a master tells of them.
+fn object_message(objects: Vec<(u64, u64)>) -> Vec<u8> {
+    let text = |bytes: &mut Vec<u8>, text: &str| {
+        bytes.extend([0xd9, text.len() as u8]);
+        bytes.extend(text.as_bytes());
+    };
+    let mut bytes = vec![0x93, 0xcf];
+    bytes.extend(1_789_095_808_500_u64.to_be_bytes());
+    bytes.extend([0xdc, 0, objects.len() as u8]);
+    for (name, part) in objects {
+        let half = if part % 2 == 0 { 'k' } else { 'v' };
+        let key = format!("{name:016x}{:048}_{}_{half}", 0, part / 2);
+        bytes.push(0x83);
+        for (field, value) in [
+            ("event_type", "stored"),
+            ("medium", "cpu"),
+            ("object_key", &key),
+        ] {
+            text(&mut bytes, field);
+            text(&mut bytes, value);
+        }
+    }
+    bytes.push(0);
+    bytes
 }
 
 struct World {

@@ -3,6 +3,8 @@
 //! The keys of four writers, told apart by their shape. A page is named by a hash in hex; the rest of
 //! the key says which rank's part of it the object holds. Borrowed, nothing is allocated.
 
+use warmpath_core::pool::Part;
+
 /// Who writes such keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scheme {
@@ -65,6 +67,26 @@ impl<'a> ObjectKey<'a> {
         match key.contains('@') {
             true => vllm(key).or_else(|| ascend(key)).or_else(|| lmcache(key)),
             false => sglang(key),
+        }
+    }
+
+    /// Which object of its page it is.
+    #[must_use]
+    pub fn part(&self) -> Part {
+        let Cut {
+            tensor,
+            pipeline,
+            prefill_context,
+            decode_context,
+            group,
+        } = self.cut;
+        Part {
+            tensor,
+            pipeline,
+            prefill_context,
+            decode_context,
+            group,
+            half: u32::from(self.half == Half::Value),
         }
     }
 

@@ -330,6 +330,17 @@ fn the_keys_of_four_writers_are_taken_apart() {
     ];
     for (text, expected) in cases {
         assert_eq!(ObjectKey::parse(&text), Some(expected), "{text}");
+        let part = expected.part();
+        let at = (part.tensor, part.pipeline, part.group);
+        let cut = expected.cut;
+        assert_eq!(at, (cut.tensor, cut.pipeline, cut.group), "{text}");
+        let contexts = (part.prefill_context, part.decode_context);
+        assert_eq!(
+            contexts,
+            (cut.prefill_context, cut.decode_context),
+            "{text}"
+        );
+        assert_eq!(part.half, u32::from(expected.half == Half::Value), "{text}");
         let name = expected.page_name().expect("hex");
         let digits = match expected.scheme {
             Scheme::Sglang => "cf97adeedb59e05b",
