@@ -215,7 +215,7 @@ test('a worker that leaves is not listened to any more', async (t) => {
   const add = (kvEvents: unknown) => () => {
     s.addWorker({ id: 'c', url: 'http://c', kvEvents: kvEvents as string })
   }
-  for (const bad of ['', 'http://a:1', 'tcp://a', 'tcp://a:0', 'tcp://a:70000', 'tcp://a b:1', 7]) {
+  for (const bad of ['', 'ftp://a:1', 'tcp://a', 'tcp://a:0', 'tcp://a:70000', 'tcp://a b:1', 7]) {
     t.throws(add(bad), { code, message: /^worker\.kvEvents: must be / })
   }
   t.throws(add({ endpoint: 'tcp://a:65535', ranks: 2 }), { code, message: /no port left/ })
