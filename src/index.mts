@@ -21,6 +21,7 @@ export {
   type Dialect,
   type DialectName,
   type Disagreement,
+  decodeBody,
   diagnostics,
   dialectOf,
   type EndMessage,

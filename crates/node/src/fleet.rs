@@ -145,6 +145,11 @@ pub(crate) fn set_untracked(
         let tokens = known_u64(tokens).ok_or_else(|| invalid("tokens are a whole number"))?;
         let untracked = Untracked { requests, tokens };
         handle.call(room(&mut out)?, |state, _| {
+            state.note(time(now), || Act::Untracked {
+                worker,
+                requests,
+                tokens,
+            });
             let State { core, settled, .. } = state;
             let set = core.set_untracked(time(now), WorkerId(worker), untracked, settled);
             set.map_err(|e| refused(&e))

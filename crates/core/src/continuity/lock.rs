@@ -269,7 +269,9 @@ pub(crate) fn choose_free(
         .chain(asked.iter().copied())
         .find(|&target| fleet.can_serve(target));
     let Some(target) = served else {
-        return Err(Error::no_worker("no worker of the targets asked for takes turns now"));
+        return Err(Error::no_worker(
+            "no worker of the targets asked for takes turns now",
+        ));
     };
     Ok(Choice {
         target,

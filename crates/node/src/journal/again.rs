@@ -8,6 +8,7 @@ use napi::bindgen_prelude::Result;
 use serde_json::Value;
 
 use warmpath_core::block::text_ends;
+use warmpath_core::load::Untracked;
 use warmpath_core::receipt::Reported;
 use warmpath_core::scheduler::{Completion, Fault, Ids, Outcome, Verdict, derived_name};
 use warmpath_core::session::Phase;
@@ -280,6 +281,18 @@ impl Again {
             Act::Capacity { worker, tokens } => {
                 let State { core, settled, .. } = &mut self.state;
                 let _ = core.set_capacity(now, WorkerId(*worker), *tokens, settled);
+            }
+            Act::Untracked {
+                worker,
+                requests,
+                tokens,
+            } => {
+                let untracked = Untracked {
+                    requests: *requests,
+                    tokens: *tokens,
+                };
+                let State { core, settled, .. } = &mut self.state;
+                let _ = core.set_untracked(now, WorkerId(*worker), untracked, settled);
             }
             Act::AddWorker { options } => {
                 let worker = self.worker(options)?;

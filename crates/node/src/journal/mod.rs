@@ -87,6 +87,12 @@ pub(crate) enum Act {
         worker: u32,
         tokens: Option<u64>,
     },
+    /// What others have it do.
+    Untracked {
+        worker: u32,
+        requests: u32,
+        tokens: u64,
+    },
     AddWorker {
         options: Value,
     },
