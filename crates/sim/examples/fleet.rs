@@ -19,7 +19,8 @@ use warmpath_core::Micros;
 use warmpath_core::admission::{Eviction, LeaseConfig};
 use warmpath_core::scheduler::AdmissionConfig;
 use warmpath_sim::fleet::{
-    EngineModel, FleetConfig, Load, PopulationConfig, Report, SessionShape, generate, simulate,
+    EngineModel, FleetConfig, Load, Patience, PopulationConfig, Report, SessionShape, generate,
+    simulate,
 };
 use warmpath_sim::router::{CoreOptions, CoreRouter, LeastLoaded, RoundRobin, Router};
 use warmpath_sim::{
@@ -222,7 +223,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         seed: get(&settings, "seed", 0)?,
         patience: match get(&settings, "patience", 0u64)? {
             0 => None,
-            seconds => Some(seconds * 1_000_000_000),
+            seconds => Some(Patience::About(seconds * 1_000_000_000)),
         },
         ..FleetConfig::default()
     };

@@ -33,6 +33,7 @@ mod histogram;
 pub mod matrix;
 mod pass;
 mod pool;
+pub mod pressure;
 mod random;
 mod request;
 pub mod router;

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use warmpath_core::Micros;
 use warmpath_core::scheduler::AdmissionConfig;
 use warmpath_sim::fleet::{
-    EngineModel, Feed, FleetConfig, Load, Outages, PopulationConfig, Recovery, Report,
+    EngineModel, Feed, FleetConfig, Load, Outages, Patience, PopulationConfig, Recovery, Report,
     SessionShape, generate, simulate,
 };
 use warmpath_sim::router::{CoreOptions, CoreRouter, LeastLoaded, RoundRobin, Router};
@@ -151,7 +151,7 @@ fn configs() -> impl Strategy<Value = FleetConfig> {
             load: Load::Replay,
             feed,
             outages,
-            patience,
+            patience: patience.map(Patience::About),
             seed,
         },
     )

@@ -8,7 +8,7 @@ use napi::bindgen_prelude::Result;
 use serde::Deserialize;
 
 use warmpath_sim::fleet::{
-    EngineModel, Feed, FleetConfig, Load, Outages, PopulationConfig, Recovery,
+    EngineModel, Feed, FleetConfig, Load, Outages, Patience, PopulationConfig, Recovery,
 };
 use warmpath_sim::router::{CoreOptions, CoreRouter, LeastLoaded, RoundRobin, Router};
 use warmpath_sim::{EngineConfig, Eviction, ExtentConfig, HostTier, Nanos, PrefillOrder};
@@ -136,7 +136,11 @@ impl Scenario {
             },
             feed,
             outages: self.outages.as_ref().map(Deaths::config).transpose()?,
-            patience: self.patience_ms.map(nanos).transpose()?,
+            patience: self
+                .patience_ms
+                .map(nanos)
+                .transpose()?
+                .map(Patience::About),
             seed: self.seed.into(),
         })
     }

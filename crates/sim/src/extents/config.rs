@@ -43,6 +43,9 @@ pub struct ExtentConfig {
     pub eviction: Eviction,
     /// A slower tier behind the cache, if there is one.
     pub host: Option<HostTier>,
+    /// Tokens that every prompt of the workload begins with. They are in the cache once, from the
+    /// start, and stay: everybody uses them. Below the capacity.
+    pub shared_tokens: u32,
     /// What a step costs.
     pub step: StepCost,
 }
@@ -57,6 +60,7 @@ impl Default for ExtentConfig {
             prefill: PrefillOrder::Fcfs,
             eviction: Eviction::Lru,
             host: None,
+            shared_tokens: 0,
             step: StepCost::default(),
         }
     }
@@ -123,6 +127,9 @@ impl ExtentConfig {
         if let Some(host) = &self.host {
             host.validate()?;
         }
+        if u64::from(self.shared_tokens) >= self.capacity_tokens {
+            return Err(ConfigError::new("shared_tokens", "below the capacity"));
+        }
         let step = &self.step;
         let parts = [
             step.base,
@@ -136,6 +143,16 @@ impl ExtentConfig {
             return Err(ConfigError::new("step", allowed));
         }
         Ok(())
+    }
+
+    /// Of a prompt's tokens, those that only its session has.
+    pub(crate) fn own(&self, tokens: u32) -> u32 {
+        tokens.saturating_sub(self.shared_tokens)
+    }
+
+    /// Room for what sessions do not share.
+    pub(crate) fn own_capacity(&self) -> u64 {
+        self.capacity_tokens - u64::from(self.shared_tokens)
     }
 
     /// Nanoseconds that a request takes on an idle engine which has `cached` tokens of its prompt.

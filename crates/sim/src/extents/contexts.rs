@@ -2,7 +2,8 @@
 //!
 //! One prefix for each session: as many tokens of its latest prompt and answer as are still there.
 //! A running request's tokens stay; of idle sessions the first in the order of eviction loses tokens
-//! from its tail. What is not modelled: sessions share nothing, and what a prompt no longer contains
+//! from its tail. What is not modelled: sessions share nothing (what all of them begin with is
+//! counted outside), and what a prompt no longer contains
 //! is gone with the start of the turn that left it out. A second turn of a session at the same time
 //! gets a prefix of its own, which nobody can use later.
 //!

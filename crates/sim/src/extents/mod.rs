@@ -88,7 +88,7 @@ const MOST_PLAIN: u64 = 512;
 impl ExtentEngine {
     pub(crate) fn new(config: ExtentConfig) -> Self {
         Self {
-            contexts: Contexts::new(config.capacity_tokens, config.eviction, config.host),
+            contexts: Contexts::new(config.own_capacity(), config.eviction, config.host),
             waiting: Waiting::new(config.prefill),
             config,
             now: 0,
@@ -112,11 +112,15 @@ impl ExtentEngine {
 
     /// Tokens of this prompt that the cache has now.
     pub(crate) fn overlap(&self, request: &ExtentRequest, content: &mut Content<'_>) -> u32 {
-        let Some((turn, tokens)) = self.contexts.idle(request.session) else {
-            return 0;
+        let shared = self.config.shared_tokens;
+        let found = match self.contexts.idle(request.session) {
+            None => shared,
+            Some((turn, tokens)) => {
+                let common = content.common_tokens(turn, request.turn);
+                (tokens + shared).min(common)
+            }
         };
-        let common = content.common_tokens(turn, request.turn);
-        tokens.min(common).min(request.prompt - 1)
+        found.min(request.prompt - 1)
     }
 
     /// A request arrives now. One that can never run is refused at once.
@@ -272,7 +276,8 @@ impl ExtentEngine {
                 events.extend(outgrown.map(|task| task_end(self.now, &task, End::CacheFull)));
                 continue;
             }
-            if !self.contexts.has_room(u64::from(length)) {
+            let own = self.config.own(length);
+            if !self.contexts.has_room(u64::from(own)) {
                 break;
             }
             let Some(mut task) = self.waiting.pop() else {
@@ -284,16 +289,17 @@ impl ExtentEngine {
             };
             task.is_private = self.contexts.is_running(request.session);
             let cached = match (task.is_private, task.produced) {
-                (true, _) => 0,
+                (true, _) => self.config.shared_tokens.min(length - 1),
                 (false, 0) => self.overlap(&request, content),
                 // What it had made before it gave way is in its own prefix too.
                 (false, _) => self.own_prefix(&task, length),
             };
-            loaded += u64::from(self.contexts.start(task.owner(), length, cached));
+            let kept = self.config.own(cached);
+            loaded += u64::from(self.contexts.start(task.owner(), own, kept));
             self.admissions += 1;
             task.admitted = self.admissions;
             task.computed = cached;
-            task.held = length;
+            task.held = own;
             let kind = EventKind::Admitted {
                 id: request.id,
                 cached_tokens: cached,
@@ -307,8 +313,10 @@ impl ExtentEngine {
 
     fn own_prefix(&self, task: &Task, length: u32) -> u32 {
         match self.contexts.idle(task.owner().session) {
-            Some((turn, tokens)) if turn == task.request.turn => tokens.min(length - 1),
-            Some(_) | None => 0,
+            Some((turn, tokens)) if turn == task.request.turn => {
+                (tokens + self.config.shared_tokens).min(length - 1)
+            }
+            Some(_) | None => self.config.shared_tokens.min(length - 1),
         }
     }
 
@@ -338,7 +346,7 @@ impl ExtentEngine {
             return (0, end);
         }
         let done = self.ends.peek().map_or(0, |Reverse((step, ..))| *step);
-        let room = (self.config.capacity_tokens - self.contexts.running()) / decodes;
+        let room = (self.config.own_capacity() - self.contexts.running()) / decodes;
         let plain = done
             .saturating_sub(self.stats.steps)
             .min(room)
@@ -453,7 +461,7 @@ impl ExtentEngine {
     fn stop(&mut self, task: &Task) {
         let owner = task.owner();
         self.contexts
-            .stop(self.now, owner, task.held, task.computed);
+            .stop(self.now, owner, task.held, self.config.own(task.computed));
         if task.is_private {
             self.contexts.forget(owner.session);
         }

@@ -29,25 +29,29 @@ fn calls() -> impl Strategy<Value = Vec<(Nanos, Call)>> {
 
 fn configs() -> impl Strategy<Value = ExtentConfig> {
     let host = proptest::option::of((100..4_000u64, 0..20_000_000u64));
-    (300..6_000u64, 1..5u32, 50..400u32, any::<[bool; 2]>(), host).prop_map(
-        |(capacity_tokens, max_running, chunk_tokens, [shortest, lease], host)| ExtentConfig {
-            capacity_tokens,
-            max_running,
-            chunk_tokens,
-            block_tokens: 16,
-            prefill: match shortest {
-                true => PrefillOrder::Shortest,
-                false => PrefillOrder::Fcfs,
-            },
-            eviction: match lease {
-                true => Eviction::LeaseEnd,
-                false => Eviction::Lru,
-            },
-            host: host.map(|(capacity_tokens, load_ps)| HostTier {
+    let room = (300..6_000u64, prop_oneof![Just(0), 1..300u32]);
+    (room, 1..5u32, 50..400u32, any::<[bool; 2]>(), host).prop_map(
+        |((capacity_tokens, shared_tokens), max_running, chunk_tokens, [shortest, lease], host)| {
+            ExtentConfig {
                 capacity_tokens,
-                load_ps,
-            }),
-            step: StepCost::default(),
+                max_running,
+                chunk_tokens,
+                block_tokens: 16,
+                prefill: match shortest {
+                    true => PrefillOrder::Shortest,
+                    false => PrefillOrder::Fcfs,
+                },
+                eviction: match lease {
+                    true => Eviction::LeaseEnd,
+                    false => Eviction::Lru,
+                },
+                host: host.map(|(capacity_tokens, load_ps)| HostTier {
+                    capacity_tokens,
+                    load_ps,
+                }),
+                shared_tokens,
+                step: StepCost::default(),
+            }
         },
     )
 }
@@ -219,4 +223,51 @@ fn the_next_turn_finds_what_the_last_one_left() {
         );
         at += MS;
     }
+}
+
+#[test]
+fn what_all_prompts_begin_with_is_there_once_and_stays() {
+    let workload = workload();
+    let config = ExtentConfig {
+        capacity_tokens: 1_000,
+        shared_tokens: 64,
+        ..ExtentConfig::default()
+    };
+    let mut content = Content::new(&workload, NonZeroU32::new(16).unwrap()).unwrap();
+    let mut engine = ExtentEngine::new(config);
+    let mut events = Vec::new();
+    let mut submit = |engine: &mut ExtentEngine, session, prompt| {
+        let request = ExtentRequest {
+            id: session,
+            session,
+            turn: 0,
+            prompt,
+            output: 1,
+        };
+        engine.submit(engine.now, request, &mut content, &mut events);
+        engine.begin(&mut content, &mut events);
+        engine.settle(engine.now + 1_000 * MS, &mut content, &mut events);
+        events.drain(..).find_map(|event| match event.kind {
+            EventKind::Admitted { cached_tokens, .. } => Some(cached_tokens),
+            _ => None,
+        })
+    };
+    assert_eq!(
+        submit(&mut engine, 1, 500),
+        Some(64),
+        "a session that is new"
+    );
+    assert_eq!(engine.contexts.resident(), 436);
+    assert_eq!(submit(&mut engine, 2, 1_001), None, "it can never run");
+    assert_eq!(
+        submit(&mut engine, 3, 999),
+        Some(64),
+        "all but a token makes room"
+    );
+    assert_eq!(engine.contexts.resident(), 936);
+    assert_eq!(
+        submit(&mut engine, 4, 40),
+        Some(39),
+        "a prompt that is less"
+    );
 }

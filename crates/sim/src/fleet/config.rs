@@ -20,9 +20,8 @@ pub struct FleetConfig {
     pub feed: Feed,
     /// Engines that die, if they do.
     pub outages: Option<Outages>,
-    /// Mean time until a client that has not seen a token gives its turn up, evenly spread from half
-    /// to one and a half of it. `None`: clients wait for ever.
-    pub patience: Option<Nanos>,
+    /// When a client that has not seen a token gives its turn up. `None`: clients wait for ever.
+    pub patience: Option<Patience>,
     /// Seeds every random choice of the simulator; the router has a seed of its own.
     pub seed: u64,
 }
@@ -111,6 +110,16 @@ impl Default for PopulationConfig {
             measure: 7_200_000_000_000,
         }
     }
+}
+
+/// How long a client waits for its first token before it gives its turn up; its session goes on with
+/// the next one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Patience {
+    /// On average so long: evenly spread from half to one and a half of it.
+    About(Nanos),
+    /// Each so long.
+    Exactly(Nanos),
 }
 
 /// Whether the router hears what engines store and remove. Only engines with a block cache tell.

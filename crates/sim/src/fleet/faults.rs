@@ -2,14 +2,14 @@
 //!
 //! Each kind draws from a stream of its own, so turning one on leaves the others as they were.
 use super::agenda::{Agenda, Item};
-use super::config::{FleetConfig, Outages};
+use super::config::{FleetConfig, Outages, Patience};
 use crate::event::Nanos;
 use crate::random::Random;
 
 #[derive(Debug)]
 pub(crate) struct Faults {
     outages: Option<Outages>,
-    patience: Option<Nanos>,
+    patience: Option<Patience>,
     deaths: Random,
     clients: Random,
 }
@@ -31,8 +31,10 @@ impl Faults {
 
     /// How long the next client waits for its first token.
     pub(crate) fn patience(&mut self) -> Option<Nanos> {
-        let mean = self.patience?;
-        Some((mean as f64 * (0.5 + self.clients.unit())) as Nanos)
+        Some(match self.patience? {
+            Patience::Exactly(time) => time,
+            Patience::About(mean) => (mean as f64 * (0.5 + self.clients.unit())) as Nanos,
+        })
     }
 
     /// A worker has died: when it comes back.

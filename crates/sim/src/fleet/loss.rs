@@ -20,7 +20,8 @@ impl Fleet<'_> {
             return;
         };
         self.live.remove(&id);
-        self.meter.counts.given_up += 1;
+        let is_held = live.at == Whereabouts::Router;
+        self.meter.given_up(self.now, &live.times, is_held);
         if let Whereabouts::Worker(worker) = live.at {
             let mut events = std::mem::take(&mut self.scratch.events);
             let content = &mut self.content;

@@ -118,9 +118,20 @@ impl Meter {
         self.last_end = self.last_end.max(now);
     }
 
+    /// A client has left without a token.
+    pub(crate) fn given_up(&mut self, now: Nanos, times: &Times, is_held: bool) {
+        self.counts.given_up += 1;
+        self.cut_short(now, times, is_held);
+    }
+
     /// A turn that the end of the run finds on its way.
     pub(crate) fn unfinished(&mut self, end: Nanos, times: &Times, is_held: bool) {
         self.counts.unfinished += 1;
+        self.cut_short(end, times, is_held);
+    }
+
+    /// A wait that ends without what was waited for counts as long as it was.
+    fn cut_short(&mut self, end: Nanos, times: &Times, is_held: bool) {
         if times.arrived < self.from {
             return;
         }

@@ -38,7 +38,9 @@ mod telling;
 mod tidings;
 
 pub use bounds::{Bounds, bounds};
-pub use config::{EngineModel, Feed, FleetConfig, Load, Outages, PopulationConfig, Recovery};
+pub use config::{
+    EngineModel, Feed, FleetConfig, Load, Outages, Patience, PopulationConfig, Recovery,
+};
 pub(crate) use content::Content;
 pub use error::FleetError;
 pub use generate::{SessionShape, generate};

@@ -111,8 +111,8 @@ pub struct Spread {
 /// How long clients waited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Latency {
-    /// From arrival to first token, any hold included. A wait that the end of the run cut short
-    /// counts as long as it was.
+    /// From arrival to first token, any hold included. A wait that ends without one, because its
+    /// client leaves or the run ends, counts as long as it was.
     pub ttft: Spread,
     /// Between two tokens of a turn.
     pub itl: Spread,
