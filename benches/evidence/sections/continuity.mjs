@@ -1,24 +1,11 @@
 /** Which model answers: the published policy digit for digit, and `lookahead` against the optimum. */
-import { spawnSync } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { liveClaims } from '../continuity/live.mjs'
-
-const EXAMPLE = ['run', '--release', '--quiet', '-p', 'warmpath-sim', '--example', 'matrix', '--']
+import { harnessRows } from '../harness.mjs'
 
 /** The rows of the harness in Rust, which drives the policies and the scheduler that are shipped. */
-function harness(part, { root, claim }) {
-  const scratch = mkdtempSync(join(tmpdir(), 'warmpath-matrix-'))
-  try {
-    const file = join(scratch, 'rows.json')
-    const ran = spawnSync('cargo', [...EXAMPLE, file, part], { cwd: root, encoding: 'utf8' })
-    if (ran.status !== 0) throw new Error(`the ${part} failed: ${ran.stderr ?? ran.error}`)
-    const { rows } = JSON.parse(readFileSync(file, 'utf8'))
-    for (const row of rows) claim({ text: text(row.name), row: known(row) })
-  } finally {
-    rmSync(scratch, { recursive: true })
-  }
+function harness(part, { claim }) {
+  const rows = harnessRows('matrix', (file) => [file, part])
+  for (const row of rows) claim({ text: text(row.name), row: known(row) })
 }
 
 /** Without what the harness left open. */
