@@ -9,7 +9,9 @@
 //!   other cold prompt and has room beside what runs there and the leases that run;
 //! * a session that has ended a turn keeps its room for `theta × refill time × capacity / context`:
 //!   then the room has cost the others as much as computing the context again costs (ski rental).
-//!   After that, and when the session has ended, the room is anybody's who needs it;
+//!   twice as long where nobody waits, and the shorter the longer the head of the queue has waited,
+//!   down to seven tenths. After that, and when the session has ended, the room is anybody's who
+//!   needs it;
 //! * a turn that some worker without other turns can take always goes, so nobody waits while nothing
 //!   runs; one that no worker could ever take goes too, for the engine to refuse.
 //!
@@ -301,6 +303,18 @@ impl Lease {
         }
         let expiry = self.table.next_expiry();
         expiry.into_iter().chain(self.overdue_at()).min()
+    }
+
+    /// How long the head of the queue has waited.
+    fn head_waits(&self) -> Micros {
+        let head = self.table.queue.first_key_value();
+        match head.and_then(|(_, ticket)| self.table.turns.get(ticket)) {
+            Some(Turn {
+                gate: Gate::Held(_, since),
+                ..
+            }) => self.clock.since(*since),
+            _ => Micros(0),
+        }
     }
 
     /// When the head of the queue goes whatever the load.

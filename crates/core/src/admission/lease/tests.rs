@@ -173,7 +173,8 @@ impl Bench {
     /// How long a context of so many tokens may stay.
     fn break_even(&self, tokens: u32) -> Micros {
         let refill = self.policy.table.rooms[&A].refill.time(tokens);
-        Micros(refill.0 * 10_000 / u64::from(tokens) * u64::from(LeaseConfig::BALANCED) / 10_000)
+        // Nobody waits: twice.
+        Micros(refill.0 * 10_000 / u64::from(tokens) * u64::from(LeaseConfig::BALANCED) / 5_000)
     }
 }
 
@@ -490,6 +491,29 @@ fn engines_that_listen_are_told_when_a_lease_ends_and_when_a_session_does() {
         hints,
         [hint(Action::Retain { until }), hint(Action::Demote)]
     );
+}
+
+#[test]
+fn leases_are_the_shorter_the_longer_the_head_of_the_queue_has_waited() {
+    let lease_after = |seconds: u64| {
+        let mut bench = Bench::alone();
+        let last = bench.go(2, 4_000);
+        bench.first_token(last);
+        let running = bench.go(3, 4_000);
+        bench.first_token(running);
+        bench.hold(1, 9_000);
+        bench.after(seconds);
+        bench.complete(last, 4_000, Waits::Tool);
+        let next = bench.policy.table.rooms[&A].next_end().unwrap();
+        (next.since(bench.now), bench.break_even(4_000))
+    };
+    let (fresh, at_ease) = lease_after(0);
+    assert_eq!(fresh, at_ease);
+    let lengths = [1, 5, 20, 1_000].map(|seconds| lease_after(seconds).0);
+    assert!(lengths.is_sorted_by(|a, b| a >= b), "{lengths:?}");
+    assert!(lengths[0] < fresh, "{lengths:?}");
+    let least = Micros(at_ease.0 / 2 * 7 / 10);
+    assert!(lengths[3].0.abs_diff(least.0) < 10, "{lengths:?} {least:?}");
 }
 
 #[test]

@@ -11,6 +11,13 @@ use crate::hint::{Action, Hint};
 use crate::receipt::Candidate;
 use crate::{Micros, ProgramId, ReservationId, WorkerId};
 
+/// Leases where nobody waits, over theta times the break-even. Basis points.
+const AT_EASE: u128 = 20_000;
+/// The shortest, however long somebody waits. Basis points.
+const IN_HASTE: u128 = 7_000;
+/// How much the wait of the head counts beside the break-even.
+const HASTE: u128 = 4;
+
 /// Where a turn may go.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Choice {
@@ -275,8 +282,9 @@ impl Lease {
         if let Some(worker) = run.worker {
             let kind = WaitKind { waits, was_late };
             let room = self.table.rooms.get(&worker);
-            let even = room.map(|room| break_even(room, self.table.config.theta, tokens));
-            let break_even = even.unwrap_or_default();
+            let waited = self.head_waits();
+            let worth = room.map(|room| worth(room, self.table.config.theta, tokens, waited));
+            let break_even = worth.unwrap_or_default();
             let length = match is_over {
                 true => Micros(0),
                 false => self.lengths.lease(kind, break_even),
@@ -368,14 +376,21 @@ fn running(row: &Candidate) -> u64 {
         .saturating_add(u64::from(row.additional_tokens))
 }
 
-/// How long a context of `tokens` may keep its room until that has cost as much as a refill.
-fn break_even(room: &Room, theta: u32, tokens: u32) -> Micros {
+/// How long a context of `tokens` may keep its room until that has cost as much as a refill, times
+/// theta, while the head of the queue has waited for `waited`.
+///
+/// Twice that where nobody waits, once where the head has waited for a quarter of it (at a theta of 1),
+/// less the longer it waits, but no less than [`IN_HASTE`]: the longer people wait, the sooner room has
+/// to change hands, which keeps waits from swinging; below some length only refills become more.
+fn worth(room: &Room, theta: u32, tokens: u32, waited: Micros) -> Micros {
     let Some(capacity) = room.capacity.filter(|_| tokens > 0) else {
         return Micros(u64::MAX);
     };
-    let worth = u128::from(room.refill.time(tokens).0) * u128::from(capacity);
-    let length = worth / u128::from(tokens) * u128::from(theta) / u128::from(WHOLE);
-    Micros(u64::try_from(length).unwrap_or(u64::MAX))
+    let even = u128::from(room.refill.time(tokens).0) * u128::from(capacity) / u128::from(tokens);
+    let haste = even + HASTE * u128::from(waited.0);
+    let stretch = (AT_EASE * even).checked_div(haste).unwrap_or(AT_EASE);
+    let length = even * u128::from(theta) / u128::from(WHOLE) * stretch.max(IN_HASTE);
+    Micros(u64::try_from(length / u128::from(WHOLE)).unwrap_or(u64::MAX))
 }
 
 impl Program {
