@@ -9,7 +9,7 @@
 //!   other cold prompt and has room beside what runs there and the leases that run;
 //! * a session that has ended a turn keeps its room for `theta × refill time × capacity / context`:
 //!   then the room has cost the others as much as computing the context again costs (ski rental).
-//!   twice as long where nobody waits, and the shorter the longer the head of the queue has waited,
+//!   twice as long where nobody waits (and engines heed it), and the shorter the longer the head of the queue has waited,
 //!   down to seven tenths. After that, and when the session has ended, the room is anybody's who
 //!   needs it;
 //! * a turn that some worker without other turns can take always goes, so nobody waits while nothing

@@ -173,8 +173,12 @@ impl Bench {
     /// How long a context of so many tokens may stay.
     fn break_even(&self, tokens: u32) -> Micros {
         let refill = self.policy.table.rooms[&A].refill.time(tokens);
-        // Nobody waits: twice.
-        Micros(refill.0 * 10_000 / u64::from(tokens) * u64::from(LeaseConfig::BALANCED) / 5_000)
+        let heeded = match self.policy.table.config.eviction {
+            Eviction::LeaseEnd => 2,
+            Eviction::Lru => 1,
+        };
+        let theta = heeded * u64::from(LeaseConfig::BALANCED);
+        Micros(refill.0 * 10_000 / u64::from(tokens) * theta / 10_000)
     }
 }
 
@@ -496,7 +500,11 @@ fn engines_that_listen_are_told_when_a_lease_ends_and_when_a_session_does() {
 #[test]
 fn leases_are_the_shorter_the_longer_the_head_of_the_queue_has_waited() {
     let lease_after = |seconds: u64| {
-        let mut bench = Bench::alone();
+        let mut bench = Bench::new(LeaseConfig {
+            eviction: Eviction::LeaseEnd,
+            ..LeaseConfig::default()
+        });
+        bench.set(&[(A, Some(10_000))]);
         let last = bench.go(2, 4_000);
         bench.first_token(last);
         let running = bench.go(3, 4_000);

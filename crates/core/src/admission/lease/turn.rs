@@ -2,7 +2,7 @@
 use std::cmp::Ordering;
 
 use super::super::{Begin, Release, Waits};
-use super::config::{Eviction, Evidence, WHOLE, share};
+use super::config::{Eviction, Evidence, LeaseConfig, WHOLE, share};
 use super::room::Room;
 use super::table::{Gate, Left, Program, Run, Turn};
 use super::waits::WaitKind;
@@ -11,7 +11,7 @@ use crate::hint::{Action, Hint};
 use crate::receipt::Candidate;
 use crate::{Micros, ProgramId, ReservationId, WorkerId};
 
-/// Leases where nobody waits, over theta times the break-even. Basis points.
+/// Leases where nobody waits and engines heed them, over theta times the break-even. Basis points.
 const AT_EASE: u128 = 20_000;
 /// The shortest, however long somebody waits. Basis points.
 const IN_HASTE: u128 = 7_000;
@@ -283,7 +283,7 @@ impl Lease {
             let kind = WaitKind { waits, was_late };
             let room = self.table.rooms.get(&worker);
             let waited = self.head_waits();
-            let worth = room.map(|room| worth(room, self.table.config.theta, tokens, waited));
+            let worth = room.map(|room| worth(room, &self.table.config, tokens, waited));
             let break_even = worth.unwrap_or_default();
             let length = match is_over {
                 true => Micros(0),
@@ -381,15 +381,21 @@ fn running(row: &Candidate) -> u64 {
 ///
 /// Twice that where nobody waits, once where the head has waited for a quarter of it (at a theta of 1),
 /// less the longer it waits, but no less than [`IN_HASTE`]: the longer people wait, the sooner room has
-/// to change hands, which keeps waits from swinging; below some length only refills become more.
-fn worth(room: &Room, theta: u32, tokens: u32, waited: Micros) -> Micros {
+/// to change hands, which keeps waits from swinging; below some length only refills become more. Engines
+/// that drop the least recently used keep no context for its lease, so with those it is never above once.
+fn worth(room: &Room, config: &LeaseConfig, tokens: u32, waited: Micros) -> Micros {
     let Some(capacity) = room.capacity.filter(|_| tokens > 0) else {
         return Micros(u64::MAX);
     };
     let even = u128::from(room.refill.time(tokens).0) * u128::from(capacity) / u128::from(tokens);
     let haste = even + HASTE * u128::from(waited.0);
-    let stretch = (AT_EASE * even).checked_div(haste).unwrap_or(AT_EASE);
-    let length = even * u128::from(theta) / u128::from(WHOLE) * stretch.max(IN_HASTE);
+    let most = match config.eviction {
+        Eviction::LeaseEnd => AT_EASE,
+        Eviction::Lru => u128::from(WHOLE),
+    };
+    let stretch = (AT_EASE * even).checked_div(haste).unwrap_or(most);
+    let stretch = stretch.clamp(IN_HASTE, most);
+    let length = even * u128::from(config.theta) / u128::from(WHOLE) * stretch;
     Micros(u64::try_from(length / u128::from(WHOLE)).unwrap_or(u64::MAX))
 }
 
