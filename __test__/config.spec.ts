@@ -68,7 +68,7 @@ test('the native options carry every default', (t) => {
     score: {
       overlapCredit: 1,
       overlapDecay: 0,
-      prefillScale: 1,
+      prefillScale: 8,
       requestWeight: 0,
       temperature: 0,
     },

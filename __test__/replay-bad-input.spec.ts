@@ -134,7 +134,7 @@ test('a policy that is none is refused before anything is read, with all names',
   const folder = trace(t, ROW)
   const { code, err } = await warmpath(folder, 'replay', 'none.jsonl', '--compare', 'kv,magic')
   t.is(code, 2)
-  t.regex(err, /round-robin, least-loaded, kv, none, thunderagent, lease.*"magic"/)
+  t.regex(err, /round-robin, least-loaded, kv, none, warmpath, thunderagent, lease.*"magic"/)
 })
 
 test('options that would do nothing are refused before anything is read', async (t) => {

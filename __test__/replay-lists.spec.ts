@@ -1,5 +1,6 @@
 /** Lists and policies of a command line. */
 import test from 'ava'
+import { DEFAULT_SCORE } from '../src/index.js'
 import { numbers } from '../src/replay/lists.js'
 import { policies } from '../src/replay/policies.js'
 
@@ -36,7 +37,7 @@ test('what is no list says what is allowed', (t) => {
 test('policies by name, each once, with options', (t) => {
   t.deepEqual(policies('round-robin,kv,none,thunderagent:intervalMs=1000'), [
     { label: 'round-robin', policy: 'round-robin' },
-    { label: 'kv', policy: { core: { policy: 'none' } } },
+    { label: 'kv', policy: { core: { policy: 'none' } }, score: {} },
     {
       label: 'thunderagent:intervalMs=1000',
       policy: { core: { policy: 'thunderagent', intervalMs: 1000 } },
@@ -45,7 +46,15 @@ test('policies by name, each once, with options', (t) => {
   t.deepEqual(policies('lease:thetaBp=3500:eviction=lease-end')[0]?.policy, {
     core: { policy: 'lease', thetaBp: 3500, eviction: 'lease-end' },
   })
-  const names = /round-robin, least-loaded, kv, none, thunderagent, lease/
+  t.deepEqual(policies('none:prefillScale=2.5,warmpath'), [
+    {
+      label: 'kv:prefillScale=2.5',
+      policy: { core: { policy: 'none' } },
+      score: { prefillScale: 2.5 },
+    },
+    { label: 'warmpath', policy: { core: { policy: 'none' } }, score: DEFAULT_SCORE },
+  ])
+  const names = /round-robin, least-loaded, kv, none, warmpath, thunderagent, lease/
   for (const text of ['', 'KV', 'kv,', 'a:b', '../x', 'constructor']) {
     t.throws(() => policies(text), { instanceOf: RangeError, message: names }, text)
   }
@@ -53,7 +62,9 @@ test('policies by name, each once, with options', (t) => {
 
 test('what a policy does not take is refused by name', (t) => {
   for (const [text, message] of [
-    ['kv:thetaBp=1', /with kv no options/],
+    ['kv:thetaBp=1', /with kv overlapCredit, .*, each NAME=VALUE; not "thetaBp=1"/],
+    ['kv:prefillScale=-1', /kv:prefillScale a number from 0 to 1000000; not "-1"/],
+    ['warmpath:temperature=1e9', /a number from 0/],
     ['round-robin:x=1', /with round-robin no options/],
     ['thunderagent:thetaBp=1', /pauseBp, .*; not "thetaBp=1"/],
     ['thunderagent:intervalMs', /thunderagent:intervalMs a whole number/],

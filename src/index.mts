@@ -16,6 +16,7 @@ export {
   type ContinuityOptions,
   type CostRow,
   type Credential,
+  DEFAULT_SCORE,
   type DecisionMessage,
   type Destination,
   type Dialect,

@@ -10,6 +10,7 @@ export {
   type CacheRuleOptions,
   type ContinuityOptions,
   type Credential,
+  DEFAULT_SCORE,
   type EnvCredential,
   env,
   type ForwardOptions,

@@ -87,6 +87,8 @@ interface Scenario {
   label: string
   /** `core`: the options of a scheduler's admission. */
   policy: 'round-robin' | 'least-loaded' | { core: { policy: string; [option: string]: unknown } }
+  /** Weights of a worker's cost. Default: those of the published router, all of them. */
+  score?: { [weight: string]: number }
   workers: number
   engine: 'dynamo-poly' | 'h100-class'
   /** Of one worker. Default: the engine model's. */

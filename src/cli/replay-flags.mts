@@ -50,7 +50,7 @@ interface ReplayFlags {
 }
 
 const FORMATS: TraceFormat[] = ['request-trace', 'mooncake', 'weka', 'otel', 'claude-code', 'codex']
-const POLICIES = 'round-robin,least-loaded,kv,thunderagent'
+const POLICIES = 'round-robin,least-loaded,kv,warmpath,thunderagent'
 
 function addFlags(command: Command): Command {
   addOutput(addEndpoint(addEvents(addEngine(addComparison(command)))))

@@ -30,6 +30,7 @@ export {
 } from './native.js'
 export { type ResolvedConfig, resolve, type TargetEntry } from './resolve.js'
 export { identity } from './scope.js'
+export { DEFAULT_SCORE } from './settings.js'
 export { type Auth, DEFAULT_TARGET } from './target.js'
 export type { PromptToTokenize, Tokenize, TokenSettings, TokenSource } from './tokens.js'
 export type { TraceFunction, TraceOptions, TraceSettings, TraceSink } from './trace.js'

@@ -246,9 +246,16 @@ export interface OwnerDownOptions {
 
 /** Weights of a worker's cost; all finite and not negative. */
 export interface ScoreOptions {
+  /** What a cached block takes off the prompt. Default 1; above it warm workers win over idle ones. */
   overlapCredit?: number
+  /** How fast that fades with prompts that wait at the worker. Default 0: it does not. */
   overlapDecay?: number
+  /**
+   * What a block of prompt that waits or is to be computed costs, beside 1 for a block in use. Default
+   * 8; the published router has 1.
+   */
   prefillScale?: number
+  /** Blocks that a turn in flight counts as. Default 0. */
   requestWeight?: number
   /** Softmax temperature; 0 (default) always takes the cheapest. */
   temperature?: number

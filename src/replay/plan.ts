@@ -88,7 +88,7 @@ function cacheTokens({ cacheTokens: asked, engine }: ReplayOptions): number {
 
 function scenario(
   options: ReplayOptions,
-  { label, policy, workers, pressure, seed }: FleetCell,
+  { label, policy, score, workers, pressure, seed }: FleetCell,
 ): Scenario {
   const { engine, warmUpMs, measureMs } = options
   return {
@@ -99,6 +99,7 @@ function scenario(
     cacheTokens: cacheTokens(options),
     seed,
     ...(pressure !== undefined && { population: { pressure, warmUpMs, measureMs } }),
+    ...given('score', score),
     ...given('blockTokens', options.blockTokens),
     ...given('hostTokens', options.hostTokens),
     ...given('prefill', options.prefill),

@@ -1,28 +1,41 @@
 /**
  * Which policies can be compared, and how is one named?
  *
- * `round-robin` and `least-loaded` are what load balancers do; `kv` is Warmpath's choice of a worker
- * without admission (`none` is another name for it). The others are a scheduler's admission policies,
- * with options if wanted: `lease:thetaBp=3500`. Everything is checked here, before a trace is read.
+ * `round-robin` and `least-loaded` are what load balancers do; `kv` is the choice of a worker by the
+ * published cost and its weights, nothing held (`none` is another name for it), and `warmpath` the same
+ * with the weights that a scheduler has without options. The others are a scheduler's admission policies.
+ * Options if wanted: `lease:thetaBp=3500`, `kv:prefillScale=4`. Everything is checked here, before a
+ * trace is read.
  */
+import { DEFAULT_SCORE } from '../index.js'
 import type { Scenario } from '../workload.js'
 
 interface Policy {
   label: string
   policy: Scenario['policy']
+  score?: NonNullable<Scenario['score']>
 }
 
-/** What a value may be: a whole number from and to, or one of some words. */
-type Allowed = readonly [least: number, most: number] | readonly string[]
+/** What a value may be: a whole number from and to, one of some words, or a number that is not negative. */
+type Allowed = readonly [least: number, most: number] | readonly string[] | 'real'
+type Known = Readonly<Record<string, Allowed>>
 
 const BALANCERS = ['round-robin', 'least-loaded'] as const
 /** Basis points of a whole. */
 const WHOLE = 10_000
 const MONTH_MS = 2_592_000_000
+const MOST_WEIGHT = 1e6
+
+const WEIGHTS: Known = Object.fromEntries(Object.keys(DEFAULT_SCORE).map((name) => [name, 'real']))
+/** Those that hold nothing, and the weights that they have by themselves; none: the published ones. */
+const SCORES: Readonly<Record<string, Policy['score']>> = {
+  kv: undefined,
+  none: undefined,
+  warmpath: DEFAULT_SCORE,
+}
 
 /** The options of each admission policy, by name. */
-const ADMISSION: Readonly<Record<string, Readonly<Record<string, Allowed>>>> = {
-  none: {},
+const ADMISSION: Readonly<Record<string, Known>> = {
   thunderagent: {
     pauseBp: [0, WHOLE],
     targetBp: [0, WHOLE],
@@ -37,7 +50,7 @@ const ADMISSION: Readonly<Record<string, Readonly<Record<string, Allowed>>>> = {
   },
 }
 /** Every name that can be compared. */
-const NAMES: readonly string[] = [...BALANCERS, 'kv', ...Object.keys(ADMISSION)]
+const NAMES: readonly string[] = [...BALANCERS, ...Object.keys(SCORES), ...Object.keys(ADMISSION)]
 
 /** Throws a RangeError for what is no name, or no option of it. */
 function policies(text: string): Policy[] {
@@ -51,15 +64,20 @@ function policy(text: string): Policy {
   if (!NAMES.includes(name)) {
     throw new RangeError(`${NAMES.join(', ')}; "${name}" is none of them`)
   }
-  const known = Object.hasOwn(ADMISSION, name) ? (ADMISSION[name] ?? {}) : {}
+  const isScore = Object.hasOwn(SCORES, name)
+  const known = isScore ? WEIGHTS : Object.hasOwn(ADMISSION, name) ? (ADMISSION[name] ?? {}) : {}
   const settings = Object.fromEntries(options.map((each) => option(each, name, known)))
   const balancer = BALANCERS.find((each) => each === name)
   if (balancer !== undefined) return { label: name, policy: balancer }
-  if (name === 'kv' || name === 'none') return { label: 'kv', policy: { core: { policy: 'none' } } }
-  return { label: text, policy: { core: { policy: name, ...settings } } }
+  if (!isScore) return { label: text, policy: { core: { policy: name, ...settings } } }
+  return {
+    label: text.replace(/^none\b/, 'kv'),
+    policy: { core: { policy: 'none' } },
+    score: { ...SCORES[name], ...settings } as NonNullable<Policy['score']>,
+  }
 }
 
-function option(text: string, of: string, known: Readonly<Record<string, Allowed>>) {
+function option(text: string, of: string, known: Known) {
   const [name = '', ...rest] = text.split('=')
   const allowed = Object.hasOwn(known, name) ? known[name] : undefined
   if (allowed === undefined) {
@@ -71,6 +89,11 @@ function option(text: string, of: string, known: Readonly<Record<string, Allowed
 }
 
 function value(text: string, of: string, allowed: Allowed): string | number {
+  if (allowed === 'real') {
+    const found = /^\d+(\.\d+)?$/.test(text) ? Number(text) : Number.NaN
+    if (found <= MOST_WEIGHT) return found
+    throw new RangeError(`as ${of} a number from 0 to ${MOST_WEIGHT}; not "${text}"`)
+  }
   if (isRange(allowed)) {
     const [least, most] = allowed
     const found = /^\d+$/.test(text) ? Number(text) : Number.NaN
@@ -81,7 +104,7 @@ function value(text: string, of: string, allowed: Allowed): string | number {
   throw new RangeError(`as ${of} ${allowed.join(' or ')}; not "${text}"`)
 }
 
-function isRange(allowed: Allowed): allowed is readonly [number, number] {
+function isRange(allowed: Exclude<Allowed, 'real'>): allowed is readonly [number, number] {
   return typeof allowed[0] === 'number'
 }
 

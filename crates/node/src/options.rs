@@ -150,7 +150,7 @@ pub(crate) struct Admission {
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Score {
+pub(crate) struct Score {
     overlap_credit: Option<f64>,
     overlap_decay: Option<f64>,
     prefill_scale: Option<f64>,
@@ -181,7 +181,7 @@ impl Options {
             admission: self.admission.config(),
             continuity: self.continuity.config(),
             score: self.score.config(),
-            temperature: self.score.temperature.unwrap_or(0.0),
+            temperature: self.score.temperature(),
             hold_limit: self.admission.hold_limit_ms.map(Micros::from_millis),
             limits: self.limits.config(),
             seed: self.seed,
@@ -218,7 +218,13 @@ impl Admission {
 }
 
 impl Score {
-    fn config(&self) -> KvConfig {
+    /// Softmax temperature; 0 takes the cheapest.
+    pub(crate) fn temperature(&self) -> f64 {
+        self.temperature.unwrap_or(0.0)
+    }
+
+    /// The published weights, but for those that are given.
+    pub(crate) fn config(&self) -> KvConfig {
         let mut config = KvConfig::default();
         set(&mut config.overlap_credit, self.overlap_credit);
         set(&mut config.credit_decay, self.overlap_decay);

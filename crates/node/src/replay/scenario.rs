@@ -14,7 +14,7 @@ use warmpath_sim::router::{CoreOptions, CoreRouter, LeastLoaded, RoundRobin, Rou
 use warmpath_sim::{EngineConfig, Eviction, ExtentConfig, HostTier, Nanos, PrefillOrder};
 
 use crate::error::{Code, invalid, refused};
-use crate::options::Admission;
+use crate::options::{Admission, Score};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -22,6 +22,9 @@ pub(super) struct Scenario {
     /// What the report calls the policy.
     label: String,
     policy: Policy,
+    /// Weights of a worker's cost; the published ones where they are left out.
+    #[serde(default)]
+    score: Score,
     workers: u32,
     engine: EngineName,
     cache_tokens: Option<u64>,
@@ -190,7 +193,9 @@ impl Scenario {
             Policy::LeastLoaded => return Ok(Box::new(LeastLoaded::new(fleet.workers))),
             Policy::Core(admission) => admission.config(),
         };
-        let options = CoreOptions::of_fleet(&self.label, fleet, admission);
+        let mut options = CoreOptions::of_fleet(&self.label, fleet, admission);
+        options.config.score = self.score.config();
+        options.config.temperature = self.score.temperature();
         let router = CoreRouter::new(options).map_err(|error| refused(&error))?;
         Ok(Box::new(router))
     }
