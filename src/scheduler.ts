@@ -596,8 +596,7 @@ export class Scheduler {
     if (facts === undefined || facts.state.length === 0) return
     if (this.#config.identity.unknownState === 'pass') return
     const names = this.#catalog.targetsFor(model, dialect.name)
-    const targets = names.map((name) => this.#link.topology.targetByName(name))
-    refuseStrangers(facts.state, targets, ownerBook(this.#link, tenant))
+    refuseStrangers(facts.state, names, this.#link.topology, ownerBook(this.#link, tenant))
   }
 
   /** What a request runs may submit another one, which then gets a sink of its own. */

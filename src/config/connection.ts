@@ -25,6 +25,14 @@ export const CREDENTIALS: ReadonlySet<string> = new Set([
   'x-goog-api-key',
 ])
 
+/** What names of headers and of members of a query have in them that prove who asks. */
+const SECRET = /key|token|secret|passw|signature|^sig$|jwt|auth|credential|cookie/i
+
+/** Whether what has that name is to be taken for a secret. */
+export function isSecretName(name: string): boolean {
+  return SECRET.test(name)
+}
+
 /** Whether `forward.headers` may name it. */
 export function mayBeForwarded(name: string): boolean {
   const isOfConnection = HOP_BY_HOP.has(name) || OF_ONE_CONNECTION.has(name)

@@ -5,7 +5,7 @@
 export type { ModelPrice, PriceCatalogue, PriceOptions } from '../providers/index.js'
 export type { BaseRuleOptions } from './base.js'
 export { Catalog } from './catalog.js'
-export { CREDENTIALS, HOP_BY_HOP, mayBeForwarded } from './connection.js'
+export { CREDENTIALS, HOP_BY_HOP, isSecretName, mayBeForwarded } from './connection.js'
 export {
   asksForImages,
   type ContinuitySettings,

@@ -20,7 +20,7 @@ import {
   refuseOther,
   shown,
 } from './check.js'
-import { mayBeForwarded } from './connection.js'
+import { isSecretName, mayBeForwarded } from './connection.js'
 import { type ContinuitySettings, catalogueOf, continuity } from './continuity.js'
 import { isListenedAt, isListenedAtByBoth } from './events.js'
 import { type MetricsSettings, metricsSettings } from './metrics.js'
@@ -212,7 +212,7 @@ function identity(value: unknown): ResolvedConfig['identity'] {
   if (tenant === undefined) return { unknownState }
   if (typeof tenant === 'string') {
     const header = headerName(tenant, 'identity.tenant')
-    if (mayBeForwarded(header)) return { unknownState, tenant: header }
+    if (!isSecretName(header)) return { unknownState, tenant: header }
     refuse('identity.tenant', 'must be a header that is no credential', shown(tenant))
   }
   callback(tenant, 'identity.tenant')

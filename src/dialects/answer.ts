@@ -19,6 +19,8 @@ class Answer {
   sequence: number | undefined
   firstToken = false
   ended = false
+  /** The last event of its stream has come. */
+  over = false
   readonly #calls = new Map<string, ToolCall>()
   readonly #state = new Set<string>()
   readonly #seals = new Map<number, string>()

@@ -166,8 +166,9 @@ function stream(): StreamReader {
         break
       case 'message_stop':
         answer.ended = true
+        answer.over = true
     }
-  })
+  }, 'says so')
 }
 
 const TYPES: Readonly<Record<number, string>> = {

@@ -151,7 +151,7 @@ const openaiChat: Dialect = {
   items: 'messages',
   read,
   readResponse,
-  stream: () => streamReader((answer, _, event) => take(answer, event), 'done'),
+  stream: () => streamReader((answer, _, event) => take(answer, event), 'says so'),
   errorBody: openaiErrorBody,
   errorEvent: (code, message) =>
     `${sseEvent(undefined, openaiErrorBody(502, code, message))}data: [DONE]\n\n`,

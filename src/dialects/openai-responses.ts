@@ -118,7 +118,7 @@ function stateOf(body: Json, items: readonly unknown[], inLoop: boolean): string
   for (const item of items) {
     if (!isObject(item)) continue
     if (item.id !== undefined && isReference(item)) add('item', item.id)
-    add('container', item.container_id)
+    for (const container of containersIn(item)) add('container', container)
     if (textOf(item.type)?.startsWith('compaction')) for (const s of sealsOf(item)) state.add(s)
     for (const part of listOf(item.content)) if (isObject(part)) add('file', part.file_id)
   }
@@ -134,16 +134,26 @@ const SAID = [
 ]
 
 function isReference(item: Json): boolean {
-  return !SAID.some((name) => item[name] !== undefined && item[name] !== null)
+  return item.type === 'item_reference' || !SAID.some((name) => isSaid(item[name]))
+}
+
+function isSaid(value: unknown): boolean {
+  const isEmpty = value === undefined || value === null || value === ''
+  return !isEmpty && !(Array.isArray(value) && value.length === 0)
 }
 
 /** Machines that the provider keeps, where a tool names one. */
 function containersOf(body: Json): unknown[] {
   return listOf(body.tools).flatMap((tool) => {
     if (!isObject(tool)) return []
-    const { container, environment } = tool
-    return [container, isObject(environment) ? environment.container_id : undefined]
+    const { container } = tool
+    return [isObject(container) ? container.id : container, ...containersIn(tool)]
   })
+}
+
+/** Of an item or a tool. */
+function containersIn({ container_id: id, environment }: Json): unknown[] {
+  return [id, isObject(environment) ? environment.container_id : undefined]
 }
 
 function readResponse(body: unknown): ResponseFacts {
@@ -162,6 +172,8 @@ function takeResponse(answer: Answer, body: Json): void {
   })
   answer.failed(body)
   if (body.object === 'response.compaction') answer.ended = true
+  // It is asked for by its id while it is being made.
+  if (body.background === true) answer.owns('response', body.id)
   if (!ENDS.has(body.status)) return
   answer.ended = true
   const details = isObject(body.incomplete_details)
@@ -180,7 +192,7 @@ function takeStored(answer: Answer, body: Json): void {
   for (const item of listOf(body.output)) {
     if (!isObject(item)) continue
     answer.owns('item', item.id)
-    answer.owns('container', item.container_id)
+    for (const container of containersIn(item)) answer.owns('container', container)
   }
 }
 

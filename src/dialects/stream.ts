@@ -11,17 +11,16 @@ import type { Json, ResponseFacts, StreamReader } from './types.js'
 /** `name` is the `event:` field, empty if there was none. */
 type OnJson = (answer: Answer, name: string, event: Json) => void
 
-/** What the last event of a stream is: one that ends the answer, or `[DONE]` behind it. */
-type LastEvent = 'ends' | 'done'
+/** What the last event of a stream is: the one that ends the answer, or one behind it that says so. */
+type LastEvent = 'ends' | 'says so'
 
 function streamReader(onJson: OnJson, last: LastEvent = 'ends'): StreamReader {
   const answer = new Answer()
   let garbage = 0
-  let isDone = false
   const splitter = new SseSplitter((name, data) => {
     if (data === '[DONE]') {
       answer.ended = true
-      isDone = true
+      answer.over = true
       return
     }
     const event = parse(data)
@@ -39,7 +38,7 @@ function streamReader(onJson: OnJson, last: LastEvent = 'ends'): StreamReader {
       return answer.ended
     },
     get isOver() {
-      return last === 'done' ? isDone : answer.ended
+      return last === 'ends' ? answer.ended : answer.over
     },
     get anomalies() {
       return garbage + splitter.skipped

@@ -3,8 +3,8 @@
  *
  * The names of vLLM (which llm-d's simulator has too), SGLang and TensorRT-LLM. Figures of a server are
  * the sums over its data-parallel ranks; a share is that of the fullest. The share in use counts blocks
- * of running requests only: an idle engine whose cache is full says 0. Lines that are no samples are
- * passed over. O(text).
+ * of running requests only: an idle engine whose cache is full says 0. Lines that are no samples of an
+ * engine are passed over, and figures that cannot be. O(text).
  */
 
 export interface EngineMetrics {
@@ -25,16 +25,37 @@ interface Sample {
   readonly value: number
 }
 
+/** Longer lines are nobody's. */
+const MAX_LINE = 4096
+/** Of all ranks and models of a server. */
+const MAX_SAMPLES = 10_000
+const MAX_REQUESTS = 1_000_000
+const OF_ENGINES = /^(?:vllm:|sglang:|trtllm_)/
 const SAMPLE = /^([a-zA-Z_:][\w:]*)(?:\{(.*)\})?\s+(\S+)/
 const LABEL = /([a-zA-Z_]\w*)="((?:[^"\\]|\\.)*)"/g
 
 /** Undefined when there is nothing of an engine that is known here. */
 export function readMetrics(text: string): EngineMetrics | undefined {
-  const samples = text.split('\n').flatMap((line) => sampleOf(line) ?? [])
+  const samples = samplesOf(text)
   const has = (prefix: string) => samples.some(({ name }) => name.startsWith(prefix))
   if (has('vllm:')) return vllm(samples)
   if (has('sglang:')) return sglang(samples)
   return has('trtllm_') ? tensorrt(samples) : undefined
+}
+
+function samplesOf(text: string): Sample[] {
+  const samples: Sample[] = []
+  for (let at = 0; at < text.length && samples.length < MAX_SAMPLES; ) {
+    const found = text.indexOf('\n', at)
+    const end = found === -1 ? text.length : found
+    if (end - at <= MAX_LINE) {
+      const line = text.slice(at, end)
+      const sample = OF_ENGINES.test(line) ? sampleOf(line) : undefined
+      if (sample !== undefined) samples.push(sample)
+    }
+    at = end + 1
+  }
+  return samples
 }
 
 function vllm(samples: readonly Sample[]): EngineMetrics {
@@ -104,7 +125,7 @@ function sum(samples: readonly Sample[], name: string): number | undefined {
 
 function most(samples: readonly Sample[], name: string): number | undefined {
   const values = named(samples, name).map(({ value }) => value)
-  return values.length === 0 ? undefined : Math.max(...values)
+  return values.length === 0 ? undefined : values.reduce((a, b) => Math.max(a, b))
 }
 
 /** Undefined for a sum of nothing, or of something that is not known. */
@@ -120,7 +141,29 @@ function count(text: string | undefined): number | undefined {
 
 type Found = { readonly [Key in keyof EngineMetrics]-?: EngineMetrics[Key] | undefined }
 
-function drop(found: Found): EngineMetrics {
+/** What cannot be is not known: a share beyond one, a cache of no tokens, more requests than there are numbers. */
+function drop({
+  running,
+  waiting,
+  used,
+  capacityTokens,
+  blockTokens,
+  ...rest
+}: Found): EngineMetrics {
+  const found = {
+    ...rest,
+    running: within(running, 0, MAX_REQUESTS),
+    waiting: within(waiting, 0, MAX_REQUESTS),
+    used: used !== undefined && used >= 0 && used <= 1 ? used : undefined,
+    capacityTokens: within(capacityTokens, 1, Number.MAX_SAFE_INTEGER),
+    blockTokens: within(blockTokens, 1, MAX_REQUESTS),
+  }
   const known = Object.entries(found).filter(([, value]) => value !== undefined)
   return Object.fromEntries(known) as unknown as EngineMetrics
+}
+
+/** The whole part, unless it is out of range. */
+function within(value: number | undefined, least: number, most: number): number | undefined {
+  const whole = value === undefined ? Number.NaN : Math.floor(value)
+  return whole >= least && whole <= most ? whole : undefined
 }

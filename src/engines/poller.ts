@@ -86,8 +86,17 @@ export class MetricsPoller {
     const found = await this.#metricsOf(watched)
     if (this.#watched.get(key) !== watched || this.#closing.signal.aborted) return
     watched.failures = typeof found === 'string' ? watched.failures + 1 : 0
-    this.#options.answered(key, found)
+    this.#tell(key, found)
     watched.timer = setTimeout(() => void this.#ask(watched), this.#pause(watched)).unref()
+  }
+
+  /** Runs from a timer: what goes wrong with one engine is that engine's, and nobody is there to catch it. */
+  #tell(key: number, found: EngineMetrics | string): void {
+    try {
+      this.#options.answered(key, found)
+    } catch (error) {
+      if (typeof found !== 'string') this.#tell(key, causeOf(error as Error))
+    }
   }
 
   #pause({ failures }: Watched): number {
@@ -117,7 +126,8 @@ export class MetricsPoller {
     const timer = setTimeout(end, timeoutMs).unref()
     this.#closing.signal.addEventListener('abort', end, { once: true })
     try {
-      const response = await fetch(url, { headers, signal: ender.signal })
+      // Its headers are for this address and no other.
+      const response = await fetch(url, { headers, signal: ender.signal, redirect: 'manual' })
       const text = await boundedText(response)
       if (response.ok) return { isThere: true, text }
       return { isThere: response.status === 404, error: `status ${response.status}` }

@@ -63,7 +63,8 @@ export class EventPuller {
     this.#closing.signal.addEventListener('abort', end, { once: true })
     const { url, headers } = this.#options
     try {
-      const response = await fetch(url, { method: 'POST', headers, signal: ender.signal })
+      const { signal } = ender
+      const response = await fetch(url, { method: 'POST', headers, signal, redirect: 'manual' })
       const pieces: Uint8Array[] = []
       let length = 0
       for await (const piece of response.body ?? []) {

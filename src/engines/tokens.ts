@@ -92,6 +92,7 @@ async function askAt(url: string, { headers, body, signal }: TokenRequest): Prom
       headers: { ...headers, 'content-type': 'application/json' },
       body,
       signal,
+      redirect: 'manual',
     })
     if (response.ok) return readTokens(await textOf(response))
     await response.body?.cancel()

@@ -12,7 +12,13 @@
  * Cost: linear in the headers of one message. Trusts that names in a HeaderMap are lower case.
  */
 import { isString, refuseArgument } from '../argument.js'
-import { type Auth, CREDENTIALS, HOP_BY_HOP, mayBeForwarded } from '../config/index.js'
+import {
+  type Auth,
+  CREDENTIALS,
+  HOP_BY_HOP,
+  isSecretName,
+  mayBeForwarded,
+} from '../config/index.js'
 import type { HeaderMap } from '../identity/index.js'
 
 const PASSED = new Set([
@@ -46,7 +52,7 @@ export interface HeaderPlan {
 
 /** Whether a request proves who asks by ours: the target's credential, or one among the worker's headers. */
 export function hasOwnCredential({ auth, worker }: Pick<HeaderPlan, 'auth' | 'worker'>): boolean {
-  return auth.kind === 'header' || Object.keys(worker).some((name) => CREDENTIALS.has(name))
+  return auth.kind === 'header' || Object.keys(worker).some(isSecretName)
 }
 
 /** Headers of the upstream request. */

@@ -6,10 +6,9 @@
  * people write the version segment in it or leave it out; both mean the same address.
  */
 import { checkString } from '../argument.js'
+import { isSecretName } from '../config/index.js'
 
 const TURN = /(?:^|\/)(chat\/completions|responses(?:\/compact)?|messages)\/*(\?[^#]*)?(?:#.*)?$/
-/** Members of a query that are known to prove who asks. */
-const CREDENTIAL = /^(?:x-)?(?:api[-_]?key|key|access[-_]?token|token|auth(?:orization)?)$/i
 const VERSIONED = /\/v\d+$/
 
 /**
@@ -32,7 +31,7 @@ export function withoutCredentials(path: string): string {
   const kept = path
     .slice(at + 1)
     .split('&')
-    .filter((member) => !CREDENTIAL.test(nameOf(member)))
+    .filter((member) => !isSecretName(nameOf(member)))
   return path.slice(0, at) + (kept.length > 0 ? `?${kept.join('&')}` : '')
 }
 

@@ -23,28 +23,28 @@ import type { UpstreamAnswer } from './answer.js'
 import { deliver } from './deliver.js'
 import type { Exchange } from './exchange.js'
 import { UpstreamFailure } from './failures.js'
+import { REFUSED, refusedCredential } from './recovery.js'
 import type { Parts } from './turns.js'
 
 /** What a model answers, beside turns. */
 const OF_A_MODEL =
-  /^\/v1\/(?:messages\/count_tokens|responses\/input_tokens|completions|embeddings|rerank|score|classify|moderations|models(?:\/.+)?)$/
+  /^\/v1\/(?:messages\/count_tokens|responses\/input_tokens|completions|embeddings|rerank|score|classify|moderations)$/
+/** Names of models; encoded slashes mean other things to other servers. */
+const MODELS = /^\/v1\/models(?:\/[\w.:@/-]+)?$/
 
 /** Counts of what a turn would send. */
 const COUNTED = /^(\/v1\/(?:messages|responses))\/(?:count_tokens|input_tokens)$/
 
 /** To a worker that is up and serves the body's model. Throws WARMPATH_UNSUPPORTED_PATH. */
 async function passOn(parts: Parts, exchange: Exchange): Promise<void> {
+  const counted = COUNTED.exec(exchange.pathname)?.[1]
+  if (counted !== undefined) return passCount(parts, exchange, counted)
   const raw = await parts.bodies.read(exchange.req, exchange.res)
   const body = objectIn(raw)
   const model = typeof body?.model === 'string' ? body.model : undefined
-  const counted = COUNTED.exec(exchange.pathname)?.[1]
-  if (counted !== undefined && body !== undefined) {
-    const { headers } = exchange.req
-    parts.scheduler.checkState({ path: counted, headers, body })
-  }
   for (let left = parts.settings.retry.attempts - 1; ; left -= 1) {
     const to = parts.scheduler.destination(model, exchange.dialect?.name)
-    if (to.hasOwnCredential && !OF_A_MODEL.test(exchange.pathname)) {
+    if (to.hasOwnCredential && !isOfAModel(exchange)) {
       throw new WarmpathError(
         'WARMPATH_UNSUPPORTED_PATH',
         `${exchange.pathname} is not passed on with the gateway's own credential`,
@@ -55,6 +55,32 @@ async function passOn(parts: Parts, exchange: Exchange): Promise<void> {
     const outcome = await ask(parts, exchange, to, sent)
     if (!(outcome instanceof UpstreamFailure)) return give(parts, exchange, outcome)
     if (left === 0 || outcome.kind !== 'refused') throw outcome
+  }
+}
+
+function isOfAModel({ req, pathname }: Exchange): boolean {
+  const isRead = req.method === 'GET' || req.method === 'HEAD'
+  return OF_A_MODEL.test(pathname) || (isRead && MODELS.test(pathname))
+}
+
+/**
+ * How many tokens a turn would have: nothing goes that a turn of the tenant could not lean on, and it
+ * goes to whoever keeps what it leans on. Written anew, so that what was looked at is what is sent.
+ */
+async function passCount(parts: Parts, exchange: Exchange, path: string): Promise<void> {
+  const { scheduler, bodies } = parts
+  const { 'content-encoding': _, ...headers } = exchange.req.headers
+  const body = parseBody(await bodies.readDecoded(exchange.req, exchange.res))
+  scheduler.checkState({ path, headers, body })
+  const model = typeof body.model === 'string' ? body.model : undefined
+  const { previous_response_id: id } = body
+  const kept = typeof id === 'string' && scheduler.responseOwner(id, scheduler.tenantOf(headers))
+  for (let left = parts.settings.retry.attempts - 1; ; left -= 1) {
+    const to = kept || scheduler.destination(model, exchange.dialect?.name)
+    const named = to.model === undefined ? body : { ...body, model: to.model }
+    const outcome = await ask(parts, exchange, to, JSON.stringify(named))
+    if (!(outcome instanceof UpstreamFailure)) return give(parts, exchange, outcome)
+    if (left === 0 || kept || outcome.kind !== 'refused') throw outcome
   }
 }
 
@@ -90,6 +116,19 @@ async function ask(
   to: Destination,
   body: string | Buffer,
 ): Promise<UpstreamAnswer | UpstreamFailure> {
+  const outcome = await send(parts, exchange, to, body)
+  if (outcome instanceof UpstreamFailure || !REFUSED.has(outcome.status)) return outcome
+  if (!to.hasOwnCredential) return outcome
+  outcome.drop()
+  throw refusedCredential(to.target, outcome.status)
+}
+
+async function send(
+  parts: Parts,
+  exchange: Exchange,
+  to: Destination,
+  body: string | Buffer,
+): Promise<UpstreamAnswer | UpstreamFailure> {
   const { worker, target, model } = to
   Object.assign(exchange.about, { worker, target, model })
   const path = to.hasOwnCredential ? withoutCredentials(exchange.path) : exchange.path
@@ -98,7 +137,7 @@ async function ask(
   const request = {
     url,
     method,
-    headers: { ...to.headers(headers), ...encodingOf(headers) },
+    headers: { ...to.headers(headers), ...(typeof body !== 'string' && encodingOf(headers)) },
     body: body.length > 0 ? body : undefined,
   }
   try {

@@ -109,9 +109,7 @@ function giveUp(parts: Parts, turn: Turn, outcome: Outcome, fault: Fault): Upstr
   if (outcome instanceof UpstreamFailure) parts.health.failed(turn.worker, turn.url, outcome)
   if (fault.status !== undefined && REFUSED.has(fault.status)) {
     if (!(outcome instanceof UpstreamFailure)) outcome.drop()
-    // Its text speaks of a key that is not the client's.
-    const message = `target "${turn.target}" refuses the gateway's credential (${fault.status})`
-    throw new WarmpathError('WARMPATH_UPSTREAM', message)
+    throw refusedCredential(turn.target, fault.status)
   }
   // A quota is the provider's to explain, with a code of its own.
   const isOutage = fault.status === undefined || fault.status >= 500
@@ -126,6 +124,12 @@ function giveUp(parts: Parts, turn: Turn, outcome: Outcome, fault: Fault): Upstr
       ...(retryAfterMs !== undefined && { retryAfterSeconds: Math.ceil(retryAfterMs / 1000) }),
     },
   )
+}
+
+/** In place of the answer, whose text speaks of a key that is not the client's. */
+function refusedCredential(target: string, status: number): WarmpathError {
+  const message = `target "${target}" refuses the gateway's credential (${status})`
+  return new WarmpathError('WARMPATH_UPSTREAM', message)
 }
 
 function settled(outcome: Outcome): UpstreamAnswer {
@@ -172,4 +176,4 @@ function retryAfter({ headers }: UpstreamAnswer): number | undefined {
   return Number.isNaN(date) ? undefined : Math.max(0, date - Date.now())
 }
 
-export { ask }
+export { ask, REFUSED, refusedCredential }

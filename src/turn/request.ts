@@ -7,7 +7,9 @@
  * canonical text, all linear in the body. Trusts nothing; throws UNSUPPORTED_PATH, INVALID_BODY,
  * UNSUPPORTED_ENCODING, BODY_TOO_LARGE, INVALID_ARGUMENT.
  */
+
 import { hash } from 'node:crypto'
+import { CREDENTIALS } from '../config/index.js'
 import { type Dialect, dialectOf, type RequestFacts, type TextSink } from '../dialects/index.js'
 import { WarmpathError } from '../errors.js'
 import {
@@ -105,7 +107,6 @@ export interface RequestRules {
 
 const MAX_ID_BYTES = 256
 const TENANT_HEX = 16
-const CREDENTIAL_HEADERS = ['authorization', 'x-api-key', 'api-key']
 
 /** `sink` is where the prompt lies; `recall` is left out where every segment's text is needed. */
 export function readRequest(
@@ -201,7 +202,7 @@ export function tenantRule(given: string | TenantRule | undefined): TenantRule |
 export function tenantOf(headers: HeaderMap, rules: RequestRules): string {
   const named = id(rules.tenant?.(headers) ?? '', 'identity.tenant')
   if (named !== '') return named
-  for (const name of CREDENTIAL_HEADERS) {
+  for (const name of CREDENTIALS) {
     const credential = headers.get(name)
     if (credential) return digestOf(credential)
   }

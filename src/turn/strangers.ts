@@ -9,18 +9,26 @@
  * One look-up an id, for turns that lean on stored state only.
  */
 import { WarmpathError } from '../errors.js'
-import type { KnownTarget } from '../link/topology.js'
+import { hasOwnCredential } from '../forward/index.js'
+import type { Topology } from '../link/topology.js'
 import type { OwnerBook } from './portability.js'
 
 const STORED = ['response:', 'conversation:', 'item:', 'container:']
 
-/** Throws UNKNOWN_ID. `targets` are those that may get the turn. */
+/** Throws UNKNOWN_ID. `targets` are the names of those that may get the turn. */
 export function refuseStrangers(
   state: readonly string[],
-  targets: readonly KnownTarget[],
+  targets: readonly string[],
+  topology: Topology,
   owners: OwnerBook,
 ): void {
-  if (targets.every(({ auth }) => auth.kind === 'pass-through')) return
+  const isOnlyTheirs = targets.every((name) => {
+    const { auth, group } = topology.targetByName(name)
+    const workers = topology.workersOf(group)
+    const isOurs = workers.some(({ headers }) => hasOwnCredential({ auth, worker: headers }))
+    return auth.kind === 'pass-through' && !isOurs
+  })
+  if (isOnlyTheirs) return
   const strange = state.find((id) => {
     return STORED.some((kind) => id.startsWith(kind)) && owners.state(id) === undefined
   })

@@ -92,9 +92,12 @@ export class AnswerWatch {
 
   #read(piece: Uint8Array): void {
     const reading = this.#reading
-    if (reading === undefined || this.#reservation.ended) return
+    const { ended } = this.#reservation
+    // A chat stream goes on after its usage, which has ended the reservation.
+    if (reading === undefined || (ended && (this.#stream?.isOver ?? true))) return
     try {
       reading.push(piece)
+      if (ended) return
       if (reading.firstToken) this.#reservation.firstToken()
       if (reading.ended) this.#endEarly(reading.facts())
     } catch {
