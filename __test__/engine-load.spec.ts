@@ -1,6 +1,7 @@
 /** Metrics of engines: what a scheduler learns of them, and what it does when they do not answer. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
+import { readMetrics } from '../src/engines/index.js'
 import { Scheduler, type SchedulerOptions } from '../src/index.js'
 import { type Handler, startWorker } from './support/http-worker.js'
 import { chat } from './support/requests.js'
@@ -153,4 +154,46 @@ test('nobody is asked unless it is wanted, and a closed scheduler asks nobody', 
   t.throws(() => scheduler('http://a', { metrics: { intervalMs: 1 } }), {
     message: /^metrics\.intervalMs/,
   })
+})
+
+test('figures that cannot be are not believed, and cost nobody but their engine', async (t) => {
+  const said =
+    (lines: string[]): Handler =>
+    (_, res) =>
+      res.end(lines.join('\n'))
+  const capacity = (value: string) => [
+    `sglang:max_total_num_tokens ${value}`,
+    'sglang:num_running_reqs 1',
+  ]
+  const engine = await startWorker(t, said(capacity('1')))
+  using s = scheduler(engine.url)
+  const told = async (lines: string[]) => {
+    engine.handler = said(lines)
+    const at = worker(s)?.engine?.at ?? 0
+    await until(() => (worker(s)?.engine?.at ?? 0) > at && engine.received.length > 2)
+    await sleep(150)
+    return worker(s)
+  }
+  t.is((await told(capacity('12345.678')))?.capacityTokens, 12_345)
+  for (const odd of ['Infinity', '1e308', '-7', '0', 'NaN']) {
+    t.is((await told(capacity(odd)))?.engine?.capacityTokens, null, odd)
+  }
+  const percent = await told([...capacity('1000'), 'sglang:token_usage 95'])
+  t.is(percent?.engine?.used, null)
+  const many = Array.from({ length: 250_000 }, () => 'vllm:kv_cache_usage_perc 0.5')
+  t.is((await told(many))?.engine?.used, 0.5)
+  const begun = performance.now()
+  readMetrics(`vllm:x{${'a'.repeat(100_000)}} 1\n${'x 1\n'.repeat(1_000_000)}`)
+  t.true(performance.now() - begun < 2_000)
+})
+
+test('a key among the headers goes to its engine, wherever that sends on', async (t) => {
+  const elsewhere = await startWorker(t, (_, res) => res.end(''))
+  const engine = await startWorker(t, (_, res) => {
+    res.writeHead(302, { location: `${elsewhere.url}/metrics` }).end()
+  })
+  using s = scheduler(engine.url)
+  await until(() => engine.received.length > 2)
+  t.is(elsewhere.received.length, 0)
+  t.regex(worker(s)?.engine?.lastError ?? '', /status 302/)
 })

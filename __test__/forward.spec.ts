@@ -181,6 +181,7 @@ test('what proves who asks is taken out of a query, the rest stays as it was', (
     ['/v1/messages?beta=true', '/v1/messages?beta=true'],
     ['/p?key=K&a=%20b&api-version=1', '/p?a=%20b&api-version=1'],
     ['/p?api_key=K', '/p'],
+    ['/p?subscription-key=K&sig=S&X-Amz-Signature=T&client_secret=C&stream=1', '/p?stream=1'],
     ['/p?API-KEY=K&access_token=T&x=1&', '/p?x=1&'],
     ['/p?api%5Fkey=K&%zz=1', '/p?%zz=1'],
   ] as const

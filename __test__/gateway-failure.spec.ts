@@ -157,8 +157,14 @@ for (const name of API_NAMES) {
   test(`${name}: what breaks after the last event of a stream has broken nothing`, async (t) => {
     const worker = await startWorker(t, (_req, res) => {
       res.writeHead(200, { 'content-type': 'text/event-stream' })
-      for (const event of api.events) res.write(event)
-      setTimeout(() => res.destroy(), 20)
+      // Each a piece of its own.
+      const rest = [...api.events]
+      const next = () => {
+        const event = rest.shift()
+        if (event === undefined) res.destroy()
+        else res.write(event, () => setTimeout(next, 10))
+      }
+      next()
     })
     const gateway = await gatewayOver(t, [worker])
     const answer = await send(gateway.url + api.path, { body: { ...api.request, stream: true } })

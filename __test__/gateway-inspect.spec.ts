@@ -295,3 +295,24 @@ test('ids that are too long or no text are not ids, and cost the client nothing'
   t.is(stored.status, 404)
   t.is(gateway.scheduler.status().reservations, 0)
 })
+
+test('with a key of ours models are read and no more, and its refusal is no word of the client`s', async (t) => {
+  const worker = await startWorker(t, (_, res) => json(res, 401, { error: 'key sk-ours is wrong' }))
+  const scheduler = {
+    workers: [{ id: 'a', url: worker.url }],
+    targets: { m: { workers: ['a'], credential: 'sk-ours' } },
+  }
+  const gateway = await openGateway(t, { scheduler })
+  const asked: [method: string, path: string, status: number][] = [
+    ['DELETE', '/v1/models/ft:gpt:org', 404],
+    ['POST', '/v1/models/x%2f..%2ffiles', 404],
+    ['POST', '/v1/embeddings', 502],
+  ]
+  for (const [method, path, status] of asked) {
+    const body = method === 'POST' ? '{"model":"m","input":"x"}' : undefined
+    const headers = { 'content-type': 'application/json' }
+    const answer = await send(gateway.url + path, { method, headers, ...(body && { body }) })
+    t.is(answer.status, status, path)
+    t.false(answer.body.includes('sk-ours is wrong'))
+  }
+})

@@ -1,4 +1,5 @@
 /** What a provider stores for one tenant is not another's, although both are one account there. */
+import { gzipSync } from 'node:zlib'
 import test, { type ExecutionContext } from 'ava'
 import { Scheduler, type SchedulerOptions } from '../src/index.js'
 import { openGateway } from './gateway-support.js'
@@ -24,6 +25,8 @@ const STORED: [state: string, body: object, path?: string][] = [
   ['conversation:c1', { conversation: 'c1' }],
   ['conversation:c1', { conversation: { id: 'c1' } }],
   ['item:i1', { input: [{ type: 'item_reference', id: 'i1' }] }],
+  ['item:i1', { input: [{ type: 'item_reference', id: 'i1', output: 'x' }] }],
+  ['item:i1', { input: [{ id: 'i1', content: '' }] }],
   ['item:i1', { input: [{ id: 'i1' }] }],
   ['item:i1', { input: [{ type: null, id: 'i1' }] }],
   ['item:i1', { input: [{ type: 'reasoning', id: 'i1', summary: [] }] }],
@@ -123,6 +126,7 @@ test('a header may name the tenant', async (t) => {
   t.is(new Set(['', 'red', ...alone]).size, 4)
   for (const [identity, message] of [
     [{ tenant: 'no header' }, /^identity\.tenant: must be a header name/],
+    [{ tenant: 'x-auth-token' }, /^identity\.tenant: must be a header that is no credential/],
     [{ tenant: 'X-Api-Key' }, /^identity\.tenant: must be a header that is no credential/],
     [{ tenant: 5 }, /^identity\.tenant: must be a function/],
     [{ unknownState: 'ask' }, /^identity\.unknownState: must be one of refuse, pass/],
@@ -136,4 +140,53 @@ test('a header that names the tenant does not stand in the way of a reload', (t)
   const scheduler = open(t, options)
   t.deepEqual(scheduler.reconfigure({ ...options }).workersAdded, [])
   t.throws(() => scheduler.reconfigure({ workers: [worker('a')] }), { message: /^identity has/ })
+})
+
+test('a count under another form of the same body is under the same guard', async (t) => {
+  const worker = await startWorker(t, (_, res) => json(res, 200, { input_tokens: 5 }))
+  const gateway = await openGateway(t, {
+    scheduler: {
+      workers: [{ id: 'a', url: worker.url }],
+      targets: { m: { workers: ['a'], credential: 'own' } },
+    },
+  })
+  const text = '{"model":"m","previous_response_id":"of-another","input":"Hi."}'
+  const twice = text
+    .replace('{', '{"previous_response_id":"of-another",')
+    .replace('"of-another",', 'null,')
+  for (const [body, more] of [
+    [gzipSync(text), { 'content-encoding': 'gzip' }],
+    [` \n${text}`, {}],
+    [`\ufeff${text}`, {}],
+    [twice, {}],
+  ] as const) {
+    const headers = { authorization: 'Bearer two', 'content-type': 'application/json', ...more }
+    const { status } = await send(`${gateway.url}/v1/responses/input_tokens`, { headers, body })
+    t.is(status, 404)
+  }
+  t.is(worker.received.length, 0)
+})
+
+test('a key among the worker’s headers is ours, also where the target passes the client’s on', async (t) => {
+  const scheduler = open(t, {
+    workers: [{ ...worker('a'), headers: { 'x-litellm-api-key': 'ours' } }],
+    targets: { m: { workers: ['a'], credential: 'pass-through' } },
+  })
+  await t.throwsAsync(scheduler.submit(asked('two', { previous_response_id: 'r' })), {
+    code: 'WARMPATH_UNKNOWN_ID',
+  })
+})
+
+test('what is being made in the background is its tenant’s before it has ended', async (t) => {
+  const answer = { id: 'r1', object: 'response', status: 'queued', background: true, output: [] }
+  const worker = await startWorker(t, (_, res) => json(res, 200, answer))
+  const gateway = await openGateway(t, { scheduler: { workers: [{ id: 'a', url: worker.url }] } })
+  const headers = { authorization: 'Bearer one' }
+  await send(`${gateway.url}/v1/responses`, {
+    headers,
+    body: { model: 'm', input: 'Hi.', background: true },
+  })
+  const get = (key: string) =>
+    send(`${gateway.url}/v1/responses/r1`, { headers: { authorization: `Bearer ${key}` } })
+  t.deepEqual([(await get('one')).status, (await get('two')).status], [200, 404])
 })

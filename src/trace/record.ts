@@ -46,7 +46,7 @@ export function recordOf(turn: EndedTurn, around: Surroundings): TraceRecord {
     event: {
       schema: 'dynamo.request.trace.v1',
       event_type: 'request_end',
-      event_time_unix_ms: Math.floor(turn.end),
+      event_time_unix_ms: Math.floor(Math.max(turn.received, turn.end)),
       event_source: 'warmpath',
       ...agentContext(turn, around),
       request: request(turn, around),
@@ -109,6 +109,19 @@ function speed(
   }
 }
 
+/** Of a clock that may have been set back meanwhile: in the order in which they were. */
+function momentsOf({ received, heldMs, firstToken, end }: EndedTurn) {
+  const last = Math.max(received, end)
+  return {
+    received: micro(received),
+    held: micro(heldMs),
+    ...(firstToken !== undefined && {
+      first_token: micro(Math.min(Math.max(received, firstToken), last)),
+    }),
+    end: micro(last),
+  }
+}
+
 function ours(turn: EndedTurn, { names, receipt, told }: Surroundings): TracedTurn {
   const { sent, finished } = turn
   const tools = callsOf(turn).flatMap(({ name }) => safe(name) ?? [])
@@ -120,12 +133,7 @@ function ours(turn: EndedTurn, { names, receipt, told }: Surroundings): TracedTu
     predicted_cached_tokens: sent.predictedCachedTokens,
     ...some('reported_cached_tokens', reported(turn).cachedTokens),
     ...(tools.length > 0 && { tools }),
-    timings: {
-      received: micro(turn.received),
-      held: micro(turn.heldMs),
-      ...(turn.firstToken !== undefined && { first_token: micro(turn.firstToken) }),
-      end: micro(Math.max(turn.received, turn.end)),
-    },
+    timings: momentsOf(turn),
     receipt_id: String(sent.receipt),
     ...some('receipt', receipt),
     ...told,

@@ -256,6 +256,11 @@ fn a_picture_has_a_track_for_each_session_and_worker() {
     let picture = writer.finish().expect("to memory");
     let picture: serde_json::Value = serde_json::from_slice(&picture).expect("JSON");
     let events = picture["traceEvents"].as_array().expect("events");
+    // Of the clock; what has no time of its own is at 0.
+    let times = events.iter().filter_map(|event| event["ts"].as_f64());
+    let zero = times.filter(|&time| time > 0.0).fold(f64::MAX, f64::min);
+    assert!(zero > 1e15, "{zero}");
+    let since = |time: f64| if time > 0.0 { time - zero } else { time };
     let shown = events.iter().map(|event| {
         let named = event["args"]["name"]
             .as_str()
@@ -267,7 +272,9 @@ fn a_picture_has_a_track_for_each_session_and_worker() {
             event["ph"].as_str().unwrap_or(""),
             event["pid"],
             event["tid"],
-            event["ts"],
+            event["ts"]
+                .as_f64()
+                .map_or("null".to_owned(), |time| format!("{:?}", since(time))),
             event["dur"]
         )
     });

@@ -108,22 +108,37 @@ pub fn write_perfetto(
         let sources: Vec<PathBuf> = sources.into_iter().map(PathBuf::from).collect();
         Ok(background(move || {
             let failed = |error: std::io::Error| unwritable(&path, &error);
-            let mut writer = Out::create(&path)
-                .and_then(PerfettoWriter::new)
-                .map_err(failed)?;
+            let begin = || Out::create(&path).and_then(PerfettoWriter::new);
+            // What is there stays as long as nothing could be read.
+            let mut writer = None;
             let (mut rows, mut fault) = (0u64, None);
             records(&sources, Leniency::Strict, &mut |record, _, _| {
                 rows += 1;
-                let written = writer.write(&record);
-                if let (Err(error), None) = (written, &fault) {
-                    fault = Some(error);
+                if fault.is_some() {
+                    return Ok(());
+                }
+                let begun = match writer.take() {
+                    Some(begun) => Ok(begun),
+                    None => begin(),
+                };
+                let written = begun.and_then(|mut begun: PerfettoWriter<Out>| {
+                    begun.write(&record)?;
+                    Ok(begun)
+                });
+                match written {
+                    Ok(begun) => writer = Some(begun),
+                    Err(error) => fault = Some(error),
                 }
                 Ok(())
             })
             .map_err(|error| unreadable(&error))?;
             match fault {
                 Some(error) => Err(failed(error)),
-                None => writer.finish().and_then(Out::finish).map_err(failed),
+                None => writer
+                    .map_or_else(begin, Ok)
+                    .and_then(PerfettoWriter::finish)
+                    .and_then(Out::finish)
+                    .map_err(failed),
             }?;
             Ok(json!({ "rows": rows, "approximated": 0 }).to_string())
         }))

@@ -50,11 +50,10 @@ pub struct PerfettoWriter<W> {
     out: W,
     sessions: HashMap<String, u32>,
     workers: HashMap<u64, u32>,
-    /// Microseconds since 1970 of the first record's start.
-    zero: Option<f64>,
 }
 
-/// The moments of a request, microseconds since the zero of the picture.
+/// The moments of a request, microseconds since 1970: records come as their requests end, so the first one
+/// is not the one that began first, and viewers pass over what is before their zero.
 struct Moments {
     received: f64,
     sent: f64,
@@ -73,7 +72,6 @@ impl<W: Write> PerfettoWriter<W> {
             out,
             sessions: HashMap::new(),
             workers: HashMap::new(),
-            zero: None,
         };
         // The first event has no comma before it.
         let name = metadata("process_name", "sessions", SESSIONS, 0);
@@ -91,7 +89,7 @@ impl<W: Write> PerfettoWriter<W> {
         let Some(request) = &event.request else {
             return Ok(());
         };
-        let Some(moments) = self.moments(record, request) else {
+        let Some(moments) = Self::moments(record, request) else {
             return Ok(());
         };
         let ours = event.warmpath.as_ref();
@@ -121,7 +119,7 @@ impl<W: Write> PerfettoWriter<W> {
         Ok(self.out)
     }
 
-    fn moments(&mut self, record: &Record, request: &Request) -> Option<Moments> {
+    fn moments(record: &Record, request: &Request) -> Option<Moments> {
         let micros = |millis: f64| millis * 1_000.0;
         let (received, held, first_token, end) =
             match record.event.warmpath.as_ref().and_then(|ours| ours.timings) {
@@ -133,12 +131,11 @@ impl<W: Write> PerfettoWriter<W> {
                     (received, 0.0, first_token, received + total)
                 }
             };
-        let zero = *self.zero.get_or_insert(micros(received));
         let moments = Moments {
-            received: micros(received) - zero,
-            sent: micros(received + held) - zero,
-            first_token: first_token.map(|time| micros(time) - zero),
-            end: micros(end) - zero,
+            received: micros(received),
+            sent: micros(received + held),
+            first_token: first_token.map(micros),
+            end: micros(end),
         };
         let is_drawable = moments.received.is_finite() && moments.end.is_finite();
         (is_drawable && moments.end >= moments.received).then_some(moments)

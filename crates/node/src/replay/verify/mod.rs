@@ -183,7 +183,7 @@ impl Checked {
             });
             return Ok(Some(Why::Missing));
         }
-        let Some(mut again) = Again::start(first)? else {
+        let Ok(Some(mut again)) = Again::start(first) else {
             return Ok(Some(Why::OtherForm));
         };
         let (mut last, mut after) = (0, None);
@@ -195,7 +195,11 @@ impl Checked {
                 return Ok(Some(Why::Missing));
             }
             last = step.n;
-            for made in again.step(step)? {
+            // What this version does not know may have changed anything.
+            let Ok(all) = again.step(step) else {
+                return Ok(Some(Why::OtherForm));
+            };
+            for made in all {
                 decided.insert(made.turn);
                 let Some(recorded) = take(recording, &made) else {
                     continue;

@@ -51,10 +51,19 @@ pub(super) struct Recordings {
 /// Reads files and folders. What is there twice counts once.
 pub(super) fn read(paths: &[PathBuf], leniency: Leniency) -> Result<Recordings, Code> {
     let mut reading = Reading::default();
-    let passed_over = records(paths, leniency, &mut |record, path, line| {
-        reading.take(record, path, line)
+    let mut unread = 0;
+    let passed_over = records(paths, leniency, &mut |record, path, line| match (
+        reading.take(record, path, line),
+        leniency,
+    ) {
+        (Err(_), Leniency::Lenient) => {
+            unread += 1;
+            Ok(())
+        }
+        (taken, _) => taken,
     });
     reading.found.passed_over = passed_over.map_err(|error| unreadable(&error))?;
+    reading.found.passed_over.lines += unread;
     let mut found = reading.found;
     if found
         .all
@@ -114,11 +123,10 @@ impl Reading {
         if !self.requests.insert(request.request_id.clone()) {
             return Ok(());
         }
-        for step in ours.steps {
-            let step = serde_json::from_value(step);
-            let step = step.map_err(|error| bad(format!("a step of the scheduler: {error}")))?;
-            recording.steps.push(step);
-        }
+        let steps = ours.steps.into_iter().map(serde_json::from_value);
+        let steps = steps.collect::<std::result::Result<Vec<Step>, _>>();
+        let steps = steps.map_err(|error| bad(format!("a step of the scheduler: {error}")))?;
+        recording.steps.extend(steps);
         let Some(receipt) = ours.receipt else {
             self.found.without += 1;
             return Ok(());
