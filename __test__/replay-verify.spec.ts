@@ -68,6 +68,39 @@ test('every native call that can change a decision is kept as a step', (t) => {
   t.true(changing.length > 20)
 })
 
+test('what another version was told is not guessed at, and a step that cannot be read is a line', async (t) => {
+  const path = folder(t)
+  const all = await served(t, { receipts: 'full' })
+  const changed = (name: string, change: (steps: Record<string, unknown>[]) => void) => {
+    const records = all.map((line) => JSON.parse(unquoted(line)))
+    const record = records.find((each) => each.event.warmpath?.steps?.length > 1)
+    change(record.event.warmpath.steps)
+    const file = join(path, name)
+    write(
+      file,
+      records.map((each) => JSON.stringify(each)),
+    )
+    return file
+  }
+  const newer = changed('newer.jsonl', ([first]) => {
+    ;(first?.options as Record<string, unknown>).later = 1
+  })
+  const { alone, difference, of } = await verifyDecisions([newer])
+  t.deepEqual([alone, difference], [{ 'other-form': of }, null])
+  const kind = changed('kind.jsonl', (steps) => {
+    const submit = steps.find((step) => step.do === 'submit') as { head: number[] }
+    submit.head[1] = 99
+  })
+  t.deepEqual((await verifyDecisions([kind])).alone, { 'other-form': of })
+
+  const bad = changed('bad.jsonl', (steps) => delete steps[1]?.n)
+  const strict = await verify([bad])
+  t.is(strict.code, 1)
+  t.regex(strict.err, /bad\.jsonl:\d+: a step of the scheduler: missing field `n`/)
+  const lenient = await verify([bad, '--lenient'])
+  t.regex(lenient.out, /lines left out that cannot be read: 1/)
+})
+
 test('a gateway that served text decided the same, whatever usage was reported', async (t) => {
   const path = join(folder(t), 'again.jsonl')
   write(path, (await served(t, { receipts: 'full' })).map(unquoted))
