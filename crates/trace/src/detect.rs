@@ -65,7 +65,8 @@ impl Format {
 /// The format of a file that begins with these bytes.
 pub(crate) fn detect(bytes: impl Read) -> Result<Format, Fault> {
     let (answer, begun) = (Cell::new(None), Cell::new(false));
-    let mut parser = serde_json::Deserializer::from_reader(bytes.take(MAX_LOOK));
+    let mut looked = bytes.take(MAX_LOOK);
+    let mut parser = serde_json::Deserializer::from_reader(&mut looked);
     let end = Probe {
         answer: &answer,
         begun: &begun,
@@ -78,6 +79,10 @@ pub(crate) fn detect(bytes: impl Read) -> Result<Format, Fault> {
         Err(error) if error.is_eof() && !begun.get() => {
             Err(Fault::new(ErrorKind::Empty, "the file is empty"))
         }
+        Err(error) if error.is_eof() && looked.limit() == 0 => Err(Fault::new(
+            ErrorKind::UnknownFormat,
+            "its first record is longer than 4 MiB: it has to be said which format it is",
+        )),
         Err(error) if !error.is_data() => Err(error.into()),
         _ => Err(Fault::new(
             ErrorKind::UnknownFormat,
@@ -206,6 +211,7 @@ mod tests {
 
     #[test]
     fn what_no_format_has_is_refused() {
+        let long = format!("{{\"a\":\"{}\"}}", "x".repeat(MAX_LOOK as usize));
         for (bytes, kind) in [
             ("", ErrorKind::Empty),
             (" \n\n", ErrorKind::Empty),
@@ -214,6 +220,7 @@ mod tests {
             (r#"{"a":1}"#, ErrorKind::UnknownFormat),
             ("# heading", ErrorKind::Syntax),
             (r#"{"a":"#, ErrorKind::Truncated),
+            (&long, ErrorKind::UnknownFormat),
         ] {
             assert_eq!(
                 detect(bytes.as_bytes()).expect_err(bytes).kind,

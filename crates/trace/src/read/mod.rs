@@ -8,6 +8,7 @@
 //! Reading costs the bytes; memory is that of the workload, one record, and for formats with ids of
 //! their own a table of these. The same bytes give the same workload.
 use std::collections::BTreeMap;
+use std::fs;
 use std::io::Cursor;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
@@ -265,10 +266,19 @@ enum Outcome {
 }
 
 impl Context<'_> {
+    /// Whether what is read of it is gone, as with a pipe.
+    fn is_stream(&self) -> bool {
+        fs::metadata(self.path).is_ok_and(|about| !about.is_file())
+    }
+
     /// Reads a file.
     fn file(&mut self, open: Open<'_>) -> Result<Outcome, TraceError> {
         let format = match self.options.format {
             Some(format) => Ok(format),
+            None if self.is_stream() => Err(Fault::new(
+                ErrorKind::UnknownFormat,
+                "it can be read only once: it has to be said which format it is",
+            )),
             None => open().and_then(|mut bytes| {
                 input::pass_mark(&mut bytes)?;
                 detect(bytes)
