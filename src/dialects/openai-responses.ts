@@ -118,7 +118,8 @@ function stateOf(body: Json, items: readonly unknown[], inLoop: boolean): string
   for (const item of items) {
     if (!isObject(item)) continue
     if (item.id !== undefined && isReference(item)) add('item', item.id)
-    for (const container of containersIn(item)) add('container', container)
+    add('container', item.container_id)
+    add('container', machineOf(item))
     if (textOf(item.type)?.startsWith('compaction')) for (const s of sealsOf(item)) state.add(s)
     for (const part of listOf(item.content)) if (isObject(part)) add('file', part.file_id)
   }
@@ -147,13 +148,13 @@ function containersOf(body: Json): unknown[] {
   return listOf(body.tools).flatMap((tool) => {
     if (!isObject(tool)) return []
     const { container } = tool
-    return [isObject(container) ? container.id : container, ...containersIn(tool)]
+    return [isObject(container) ? container.id : container, tool.container_id, machineOf(tool)]
   })
 }
 
-/** Of an item or a tool. */
-function containersIn({ container_id: id, environment }: Json): unknown[] {
-  return [id, isObject(environment) ? environment.container_id : undefined]
+/** Where an item or a tool of a shell runs. */
+function machineOf({ environment }: Json): unknown {
+  return isObject(environment) ? environment.container_id : undefined
 }
 
 function readResponse(body: unknown): ResponseFacts {
@@ -192,7 +193,8 @@ function takeStored(answer: Answer, body: Json): void {
   for (const item of listOf(body.output)) {
     if (!isObject(item)) continue
     answer.owns('item', item.id)
-    for (const container of containersIn(item)) answer.owns('container', container)
+    answer.owns('container', item.container_id)
+    answer.owns('container', machineOf(item))
   }
 }
 

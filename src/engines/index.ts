@@ -1,6 +1,7 @@
 /** What engines tell of themselves over HTTP. */
 
+export { causeOf } from './answer.js'
 export { type EngineMetrics, readMetrics } from './metrics.js'
-export { causeOf, MetricsPoller, type Polled, type PollerOptions } from './poller.js'
+export { MetricsPoller, type Polled, type PollerOptions } from './poller.js'
 export { EventPuller, type PullerOptions } from './puller.js'
 export { type NoTokens, readTokens, TokenSourceOfEngine } from './tokens.js'

@@ -5,6 +5,7 @@
  * own, so that a fleet is not asked at once; one that does not answer is asked ever less often. TensorRT-LLM
  * has its metrics elsewhere, which is found out. Knows no scheduler. Keeps no process alive.
  */
+import { boundedText, causeOf } from './answer.js'
 import { type EngineMetrics, readMetrics } from './metrics.js'
 
 export interface Polled {
@@ -128,7 +129,7 @@ export class MetricsPoller {
     try {
       // Its headers are for this address and no other.
       const response = await fetch(url, { headers, signal: ender.signal, redirect: 'manual' })
-      const text = await boundedText(response)
+      const text = await boundedText(response, MAX_TEXT)
       if (response.ok) return { isThere: true, text }
       return { isThere: response.status === 404, error: `status ${response.status}` }
     } catch (error) {
@@ -139,20 +140,4 @@ export class MetricsPoller {
       this.#closing.signal.removeEventListener('abort', end)
     }
   }
-}
-
-async function boundedText(response: Response): Promise<string> {
-  const decoder = new TextDecoder()
-  let text = ''
-  for await (const piece of response.body ?? []) {
-    text += decoder.decode(piece, { stream: true })
-    if (text.length > MAX_TEXT) throw new RangeError('too long to be metrics')
-  }
-  return text + decoder.decode()
-}
-
-/** The system's code; else the words of whoever gave up, since `fetch` itself only says that it failed. */
-export function causeOf(error: Error): string {
-  const { code, message } = (error.cause ?? error) as { code?: unknown; message?: string }
-  return typeof code === 'string' ? code : (message ?? error.name)
 }

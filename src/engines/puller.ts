@@ -5,7 +5,7 @@
  * engine, often while something comes, seldom while nothing does, ever less often while it does not answer.
  * Knows no scheduler and no event. Keeps no process alive.
  */
-import { causeOf } from './poller.js'
+import { causeOf } from './answer.js'
 
 export interface PullerOptions {
   readonly url: string

@@ -8,6 +8,7 @@
  *
  * Knows no scheduler; never throws. Cost: a request to the engine and a pass over its answer.
  */
+import { boundedText } from './answer.js'
 
 /** Why there are no tokens, in the words of receipts. */
 export type NoTokens = 'late' | 'resting' | 'refused' | 'failed' | 'unsupported' | 'media'
@@ -94,23 +95,13 @@ async function askAt(url: string, { headers, body, signal }: TokenRequest): Prom
       signal,
       redirect: 'manual',
     })
-    if (response.ok) return readTokens(await textOf(response))
+    if (response.ok) return readTokens(await boundedText(response, MAX_ANSWER))
     await response.body?.cancel()
     if (NO_SUCH.has(response.status)) return 'unsupported'
     return response.status < 500 ? 'refused' : 'failed'
   } catch {
     return signal.aborted ? 'late' : 'failed'
   }
-}
-
-async function textOf(response: Response): Promise<string> {
-  const decoder = new TextDecoder()
-  let text = ''
-  for await (const piece of response.body ?? []) {
-    text += decoder.decode(piece, { stream: true })
-    if (text.length > MAX_ANSWER) throw new RangeError('no prompt has so many tokens')
-  }
-  return text + decoder.decode()
 }
 
 /** Tokens of an answer of either endpoint; `media` where there is more in the prompt than these say. */

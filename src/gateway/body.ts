@@ -4,9 +4,9 @@
  * Reads a request body up to a limit, as sent or decoded. The limit is on what is held in memory: a
  * declared length above it is refused before a byte is read, and a body without one as soon as it
  * passes the limit. All bodies together have a limit too, from their first byte until their exchange
- * is over and by what they are decoded, so that memory is bounded however many clients send large ones. A client that sends
- * nothing for a while is given up. The rest of a refused body is left to whoever answers (exchange.ts
- * drops it).
+ * is over and by what they are decoded, so that memory is bounded however many clients send large ones.
+ * A client that sends nothing for a while is given up. The rest of a refused body is left to whoever
+ * answers (exchange.ts drops it).
  *
  * One copy at the end joins the pieces; a body that came in one piece is not copied.
  */

@@ -8,6 +8,7 @@
  * Whatever happens, the reservation ends: by `Turn.watch` once there is an answer, by disposing
  * before. It decides nothing about where a turn goes.
  */
+import type { IncomingHttpHeaders } from 'node:http'
 import type { Scheduler, Turn } from '../index.js'
 import { WarmpathError } from '../index.js'
 import type { Bodies } from './body.js'
@@ -54,13 +55,12 @@ async function serveTurn(parts: Parts, exchange: Exchange): Promise<void> {
 }
 
 async function submit(parts: Parts, exchange: Exchange, raw: Uint8Array): Promise<Turn> {
-  const { 'content-encoding': _, ...headers } = exchange.req.headers
   const held = new HeldAnswer(exchange, parts.settings.hold)
   try {
     return await parts.scheduler.submit({
       path: exchange.path,
       method: 'POST',
-      headers,
+      headers: decodedHeaders(exchange.req.headers),
       ...askOf(exchange.req.headers),
       raw,
       signal: exchange.signal,
@@ -71,6 +71,13 @@ async function submit(parts: Parts, exchange: Exchange, raw: Uint8Array): Promis
   } finally {
     held.settled()
   }
+}
+
+/** Of a body that has been decoded. Most come without an encoding, and copying costs. */
+function decodedHeaders(headers: IncomingHttpHeaders): IncomingHttpHeaders {
+  if (headers['content-encoding'] === undefined) return headers
+  const { 'content-encoding': _, ...rest } = headers
+  return rest
 }
 
 /** Where somebody is limited only for a while, a client is told for how long. */

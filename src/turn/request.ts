@@ -7,7 +7,6 @@
  * canonical text, all linear in the body. Trusts nothing; throws UNSUPPORTED_PATH, INVALID_BODY,
  * UNSUPPORTED_ENCODING, BODY_TOO_LARGE, INVALID_ARGUMENT.
  */
-
 import { hash } from 'node:crypto'
 import { CREDENTIALS } from '../config/index.js'
 import { type Dialect, dialectOf, type RequestFacts, type TextSink } from '../dialects/index.js'
@@ -191,7 +190,6 @@ function checkItem(item: unknown): void {
   if (typeof item === 'object' && item !== null) checkLevels(item, 2)
 }
 
-/** Credentials are secrets: only a short digest of one leaves this function. */
 type TenantRule = (headers: HeaderMap) => string | undefined
 
 /** Of a function, or of the header that names the tenant. */
@@ -199,6 +197,7 @@ export function tenantRule(given: string | TenantRule | undefined): TenantRule |
   return typeof given === 'string' ? (headers) => headers.get(given) : given
 }
 
+/** Credentials are secrets: only a short digest of one leaves this function. */
 export function tenantOf(headers: HeaderMap, rules: RequestRules): string {
   const named = id(rules.tenant?.(headers) ?? '', 'identity.tenant')
   if (named !== '') return named

@@ -6,7 +6,7 @@
  * what: a tenant may use the ids that its own turns were answered with. Sealed reasoning stands in the
  * request itself and is nobody else's to read; files are put there by other ways than turns.
  *
- * One look-up an id, for turns that lean on stored state only.
+ * One look-up an id, for turns that lean on stored state only; O(workers) where one of them is strange.
  */
 import { WarmpathError } from '../errors.js'
 import { hasOwnCredential } from '../forward/index.js'
@@ -22,19 +22,21 @@ export function refuseStrangers(
   topology: Topology,
   owners: OwnerBook,
 ): void {
-  const isOnlyTheirs = targets.every((name) => {
-    const { auth, group } = topology.targetByName(name)
-    const workers = topology.workersOf(group)
-    const isOurs = workers.some(({ headers }) => hasOwnCredential({ auth, worker: headers }))
-    return auth.kind === 'pass-through' && !isOurs
-  })
-  if (isOnlyTheirs) return
   const strange = state.find((id) => {
     return STORED.some((kind) => id.startsWith(kind)) && owners.state(id) === undefined
   })
-  if (strange === undefined) return
+  if (strange === undefined || targets.every((name) => isTheirs(name, topology))) return
   throw new WarmpathError(
     'WARMPATH_UNKNOWN_ID',
     `nothing that this tenant has been given here is called ${JSON.stringify(strange)}`,
   )
+}
+
+/** Whether it gets the client's own credential and no other, whichever worker it goes to. */
+function isTheirs(target: string, topology: Topology): boolean {
+  const { auth, group } = topology.targetByName(target)
+  const isOurs = topology
+    .workersOf(group)
+    .some(({ headers }) => hasOwnCredential({ auth, worker: headers }))
+  return auth.kind === 'pass-through' && !isOurs
 }
