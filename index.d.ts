@@ -31,6 +31,9 @@ export declare const __napiBindingTarget: 'native' | 'wasm32-wasi' | 'wasm32-was
 /** Adds an empty group (JSON). Returns its number. */
 export declare function addGroup(handle: SchedulerHandle, now: number, group: string): number
 
+/** Adds a store that a group shares (JSON). Returns its number. */
+export declare function addPool(handle: SchedulerHandle, now: number, pool: string, out: Float64Array): number
+
 /** Adds a target (JSON). Returns its number. */
 export declare function addTarget(handle: SchedulerHandle, target: string, out: Float64Array): number
 
@@ -112,6 +115,18 @@ export declare function openScheduler(options: string, wake: () => void): Schedu
 /** Runs the timers that are due and empties the mailbox. */
 export declare function pollScheduler(handle: SchedulerHandle, now: number, out: Float64Array): void
 
+/** Numbers and names of the stores that are there, as JSON. */
+export declare function pools(handle: SchedulerHandle): string
+
+/** Keys of some objects that are there by the store's events; null when the store is gone. */
+export declare function poolSample(handle: SchedulerHandle, pool: number, most: number): Array<string> | null
+
+/**
+ * What a store has answered to who asked it: whether it publishes events, and which of `asked` keys it does
+ * not have, at the second look. Returns false when the store is gone.
+ */
+export declare function poolTold(handle: SchedulerHandle, now: number, pool: number, publishes: boolean | undefined | null, asked: number, gone: Array<string>, out: Float64Array): boolean
+
 /** Tokens of a turn's prompt as its first target is believed to count them. */
 export declare function promptTokens(handle: SchedulerHandle, head: Uint32Array, ids: Uint8Array, prompt: Uint8Array): number
 
@@ -145,6 +160,9 @@ export declare function recallBody(handle: SchedulerHandle, names: Uint8Array, t
 
 /** A receipt, as JSON; null when it has left the ring or never was. */
 export declare function receipt(handle: SchedulerHandle, id: number): string | null
+
+/** The store is not there any more; what was known of it is void at once. */
+export declare function removePool(handle: SchedulerHandle, now: number, pool: number, out: Float64Array): boolean
 
 /** Gives a target no new turns; its name is free. */
 export declare function removeTarget(handle: SchedulerHandle, target: number, out: Float64Array): void

@@ -34,7 +34,16 @@ const ROOMS: Record<string, readonly string[]> = {
   exact: [...BELOW_A_TURN, 'engines', 'turn'],
   'engine-pull': ['engines', 'link', 'native'],
   'engine-load': ['config', 'engines', 'link', 'native'],
-  scheduler: [...BELOW_A_TURN, 'engine-load', 'engine-pull', 'exact', 'fleet', 'turn'],
+  'pool-watch': ['config', 'engines', 'link', 'native'],
+  scheduler: [
+    ...BELOW_A_TURN,
+    'engine-load',
+    'engine-pull',
+    'exact',
+    'fleet',
+    'pool-watch',
+    'turn',
+  ],
   index: [
     'config',
     'dialects',

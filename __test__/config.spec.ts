@@ -72,6 +72,7 @@ test('the native options carry every default', (t) => {
       requestWeight: 0,
       temperature: 0,
     },
+    pools: [],
     limits: {
       sessions: 100_000,
       reservations: 100_000,

@@ -97,6 +97,8 @@ const SCHEDULER = { workers: [{ id: 'a', url: 'http://10.0.0.1:8000' }] }
 const TARGET = { model: 'm', workers: ['a'] }
 const withTarget = (target: object) => ({ ...SCHEDULER, targets: { t: { ...TARGET, ...target } } })
 
+const POOL = { id: 'store', events: 'tcp://m:5557' }
+
 /** What one of the two could take and the other not, had they drifted apart. */
 const SCHEDULERS: object[] = [
   ...[1, 0, -1, 1.5, '1', null, 2 ** 53].map((capacityTokens) => ({
@@ -274,6 +276,27 @@ const SCHEDULERS: object[] = [
     { key: 'short' },
     { key: 'long enough to be one' },
   ].map((trace) => ({ ...SCHEDULER, trace })),
+  ...[
+    [],
+    {},
+    [{}],
+    [POOL],
+    [{ ...POOL, target: 'default', http: 'http://m:9003', space: '', tenant: 'blue', pages: 1 }],
+    ...[{ id: '' }, { id: 'a\nb' }, { events: 'tcp://m' }, { events: 'http://m:1' }, { other: 1 }],
+    ...[{ http: 'm:9003' }, { http: 'http://u@m' }, { space: 5 }, { tenant: '' }, { target: '' }],
+    ...[{ pages: 0 }, { pages: 2 ** 24 }, { pages: 2 ** 24 + 1 }, { layout: [] }, { layout: {} }],
+    ...[
+      { tensorParallel: 8, copies: 2 },
+      { tensorParallel: 0 },
+      { cacheGroups: 1025 },
+      { x: 1 },
+    ].map((layout) => ({ layout })),
+    ...['together', 'apart', 'both'].map((keysAndValues) => ({ layout: { keysAndValues } })),
+  ].map((pools) => ({
+    workers: [{ url: 'http://x', kvEvents: 'tcp://x:1' }],
+    pools:
+      Array.isArray(pools) || Object.keys(pools).length === 0 ? pools : [{ ...POOL, ...pools }],
+  })),
 ]
 const CONFIGS: object[] = [
   {},

@@ -323,6 +323,9 @@ test('a scheduler of its own goes over to other options too; a shared or closed 
   using scheduler = new Scheduler({ workers: [worker('a')] })
   t.deepEqual(scheduler.reconfigure({ workers: [worker('b')] }), {
     workersAdded: ['b'],
+    poolsAdded: [],
+    poolsReplaced: [],
+    poolsRemoved: [],
     workersReplaced: [],
     workersLeaving: ['a'],
     workersChanged: [],

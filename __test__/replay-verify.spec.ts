@@ -42,11 +42,11 @@ for (const [name, options] of Object.entries(POLICIES)) {
 }
 
 test('every native call that can change a decision is kept as a step', (t) => {
-  const rooms = ['scheduler', 'fleet', 'snapshot', 'trace'].map((name) => {
+  const rooms = ['scheduler', 'fleet', 'pool', 'snapshot', 'trace'].map((name) => {
     return readFileSync(join(__dirname, `../crates/node/src/${name}.rs`), 'utf8')
   })
   const calls = rooms
-    .join('')
+    .join('\npub(crate) fn ')
     .split(/^pub\(crate\) fn /m)
     .slice(1)
   const changing = calls.filter((call) => /handle\.(call|change)\(|settling\(|close\(/.test(call))
@@ -56,6 +56,7 @@ test('every native call that can change a decision is kept as a step', (t) => {
   // Nor is what engines tell kept.
   const bare = [
     'pulled_events',
+    'pool_told',
     'close_scheduler',
     'recall_body',
     'prompt_tokens',

@@ -15,14 +15,17 @@ import { isDeepStrictEqual } from 'node:util'
 import {
   type Logger,
   nativeGroup,
+  nativePool,
   nativeTarget,
   nativeWorker,
+  type PoolEntry,
   type ResolvedConfig,
   workerDetail,
 } from './config/index.js'
 import { keepScopes, planGroups, refuseChange } from './fleet/plan.js'
+import { planPools } from './fleet/pools.js'
 import { type Member, type Present, planWorkers } from './fleet/workers.js'
-import { statusOf } from './link/report.js'
+import { poolNumber, statusOf } from './link/report.js'
 import type { Link } from './link.js'
 import { Health, native } from './native.js'
 
@@ -39,6 +42,10 @@ export interface Reconfigured {
   readonly targetsRemoved: readonly string[]
   /** Another credential, price, grade, dialect or context size. */
   readonly targetsChanged: readonly string[]
+  readonly poolsAdded: readonly string[]
+  /** Have other events, another layout or another target: nothing is known of them yet. */
+  readonly poolsReplaced: readonly string[]
+  readonly poolsRemoved: readonly string[]
 }
 
 type Target = ResolvedConfig['targets'][number]
@@ -71,6 +78,10 @@ export class Fleet {
       return this.#groups[groups[group] ?? -1]
     })
     const targets = planTargets(before, next)
+    const pools = planPools(
+      before.pools.map((pool) => ({ pool, group: this.#numberOf(pool.group) })),
+      next.pools.map((pool) => ({ pool, group: this.#groups[groups[pool.group] ?? -1] })),
+    )
     this.#refuseTaken(workers.come)
     const left = workers.gone.map((worker) => ({ worker, group: this.#numberOf(worker.group) }))
     this.#groups = groups.map((old, at) => this.#groups[old ?? -1] ?? this.#addGroup(next, at))
@@ -83,6 +94,8 @@ export class Fleet {
     for (const { name } of workers.back) this.#stay(name)
     for (const worker of workers.come) this.#addWorker(worker)
     for (const worker of workers.replaced) this.#replaceWorker(worker)
+    for (const pool of [...pools.gone, ...pools.replaced]) this.#removePool(pool)
+    for (const pool of [...pools.replaced, ...pools.come]) this.#addPool(pool)
     for (const target of targets.gone) this.#removeTarget(target)
     for (const { worker, group } of left) this.#leave(worker, group)
     this.#look()
@@ -94,6 +107,9 @@ export class Fleet {
       targetsAdded: namesOf(targets.come),
       targetsRemoved: namesOf(targets.gone),
       targetsChanged: namesOf(targets.changed),
+      poolsAdded: namesOf(pools.come),
+      poolsReplaced: namesOf(pools.replaced),
+      poolsRemoved: namesOf(pools.gone),
     }
   }
 
@@ -148,6 +164,17 @@ export class Fleet {
     this.#link.call((handle, _, out) => native.removeTarget(handle, index, out))
     this.#link.prices.delete(name)
     this.#logger?.info({ target: name }, 'target removed')
+  }
+
+  #addPool(pool: PoolEntry): void {
+    const json = JSON.stringify(nativePool(pool, this.#numberOf(pool.group)))
+    this.#link.call((handle, now, out) => native.addPool(handle, now, json, out))
+  }
+
+  #removePool({ name }: PoolEntry): void {
+    const pool = poolNumber(this.#link, name)
+    if (pool === undefined) return
+    this.#link.call((handle, now, out) => native.removePool(handle, now, pool, out))
   }
 
   #reviseWorker(worker: Member): void {
@@ -236,7 +263,7 @@ function namesOf(all: readonly { readonly name: string }[]): string[] {
   return all.map(({ name }) => name)
 }
 
-/** Throws CONFIG for what only another scheduler can have: all that is neither worker, target nor alias. */
+/** Throws CONFIG for what only another scheduler can have: all that is neither worker, target, pool nor alias. */
 export function refuseFixed(before: ResolvedConfig, next: ResolvedConfig): void {
   const { sinks: _, key: __, ...trace } = next.trace ?? { sinks: [], key: undefined }
   const { sinks: ___, key: ____, ...traced } = before.trace ?? { sinks: [], key: undefined }

@@ -101,6 +101,19 @@ export interface NativeFace {
     failure: string,
     out: Float64Array,
   ): number | null
+  addPool(handle: SchedulerHandle, now: number, pool: string, out: Float64Array): number
+  removePool(handle: SchedulerHandle, now: number, pool: number, out: Float64Array): boolean
+  pools(handle: SchedulerHandle): string
+  poolSample(handle: SchedulerHandle, pool: number, most: number): string[] | null
+  poolTold(
+    handle: SchedulerHandle,
+    now: number,
+    pool: number,
+    publishes: boolean | undefined,
+    asked: number,
+    gone: string[],
+    out: Float64Array,
+  ): boolean
   groupDisagreement(handle: SchedulerHandle, group: number): string | null
   workerLoad(handle: SchedulerHandle, worker: number): number[] | null
   setUntracked(

@@ -53,6 +53,7 @@ import {
 import type { KnownTarget, KnownWorker } from './link/topology.js'
 import { Link, type LockName, type Placement } from './link.js'
 import { Health, native } from './native.js'
+import { PoolWatch } from './pool-watch.js'
 import { published } from './telemetry/index.js'
 import {
   keptSteps,
@@ -125,6 +126,7 @@ export class Scheduler {
   readonly #recorder: Recorder | undefined
   readonly #engineLoad: EngineLoad | undefined
   readonly #enginePull: EnginePull
+  readonly #poolWatch: PoolWatch
   readonly #exact: Exact
   readonly #recall: Recall = (...body) => this.#link.recall(...body)
   /** Where prompts lie; absent while one does. */
@@ -156,6 +158,7 @@ export class Scheduler {
       this.#clock,
       bodyBytes,
     )
+    this.#poolWatch = new PoolWatch(this.#link, logger)
     try {
       checkTargets(sharedName, this.#link, config)
       if (sharedName !== undefined) refusePulled(config)
@@ -170,10 +173,12 @@ export class Scheduler {
       this.#wantsTokens = wantsTokens(config)
       this.#enginePull = new EnginePull(this.#link)
       this.#enginePull.look()
+      this.#poolWatch.look(config.pools)
       this.#engineLoad = config.metrics && new EngineLoad(this.#link, config.metrics, logger)
       this.#recorder = openRecorder(config, this.#link, this.#clock)
     } catch (error) {
       this.#engineLoad?.close()
+      this.#poolWatch.close()
       this.#link.close()
       throw error
     }
@@ -208,7 +213,7 @@ export class Scheduler {
   }
 
   /**
-   * Goes over to other options while turns run: workers and targets come and go, aliases change, and so
+   * Goes over to other options while turns run: workers, targets and pools come and go, aliases change, and so
    * do the credential, price, grade, dialect and context size of a target and the headers and capacity
    * of a worker. Sessions and what is known of caches stay. A worker that goes finishes its turns first.
    * One that has another address, other events or other targets is replaced at once by one that has
@@ -227,12 +232,13 @@ export class Scheduler {
     const next = resolve(options)
     refuseFixed(this.#config, next)
     checkNative(next)
-    const { workers, targets, aliases, groups } = next
+    const { workers, targets, pools, aliases, groups } = next
     const changes = this.#fleet.goOver(next)
-    this.#config = { ...this.#config, workers, targets, aliases, groups }
+    this.#config = { ...this.#config, workers, targets, pools, aliases, groups }
     this.#catalog = new Catalog(targets, aliases)
     this.#wantsTokens = wantsTokens(next)
     this.#enginePull.look()
+    this.#poolWatch.look(pools)
     return changes
   }
 
@@ -384,7 +390,11 @@ export class Scheduler {
     const load = this.#engineLoad
     const workers =
       load && core.workers.map((each) => ({ ...each, engine: load.statusOf(each.id) ?? null }))
-    const status = workers === undefined ? core : { ...core, workers }
+    const pools = core.pools.map((each) => ({
+      ...each,
+      master: this.#poolWatch.statusOf(each.id) ?? null,
+    }))
+    const status = { ...core, workers: workers ?? core.workers, pools }
     return this.#recorder === undefined ? status : { ...status, trace: this.#recorder.status() }
   }
 
@@ -489,6 +499,7 @@ export class Scheduler {
     }
     this.#engineLoad?.close()
     this.#enginePull.close()
+    this.#poolWatch.close()
     this.#fleet.close()
     this.#link.close()
     this.#recorder?.close()

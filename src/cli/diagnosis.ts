@@ -5,7 +5,7 @@
  * `/metrics` says, to a row and to what should be changed. Nothing is asked or read here.
  */
 import type { EngineMetrics } from '../engines/index.js'
-import type { WorkerStatus } from '../index.js'
+import type { PoolStatus, WorkerStatus } from '../index.js'
 import { table } from './table.js'
 
 /** What was found out about one worker. */
@@ -131,4 +131,88 @@ function renderDiagnosis(rows: readonly Row[]): string {
   return `${table(head, cells)}\n\n${lines.join('\n')}\n`
 }
 
-export { diagnose, type Examined, type Row, renderDiagnosis }
+/** One shared store of a diagnosis; the names are those of the JSON. */
+interface PoolRow {
+  readonly pool: string
+  readonly trust: string
+  readonly doubt: string | null
+  readonly events: string
+  readonly sequence: number | null
+  /** Whether its master says that it publishes; null where it was not asked or has not answered. */
+  readonly publishes: boolean | null
+  readonly objects: number
+  readonly pages: number
+  readonly wholePages: number
+  readonly unplacedPages: number
+  readonly advice: readonly string[]
+}
+
+function diagnosePool(pool: PoolStatus): PoolRow {
+  const { stream } = pool
+  return {
+    pool: pool.id,
+    trust: pool.evidence.trust,
+    doubt: pool.evidence.doubt,
+    events: stream?.connected ? (stream.messages > 0 ? 'flowing' : 'connected') : 'not connected',
+    sequence: stream?.sequence ?? null,
+    publishes: pool.master?.publishes ?? null,
+    objects: stream?.objects ?? 0,
+    pages: pool.pages,
+    wholePages: pool.wholePages,
+    unplacedPages: pool.unplacedPages,
+    advice: [...poolAdvice(pool)],
+  }
+}
+
+function* poolAdvice({ stream, master, ...pool }: PoolStatus): Generator<string> {
+  if (master?.publishes === false) {
+    yield 'its master publishes no events: build it with ENABLE_KV_EVENTS and start it with --enable_kv_events'
+  } else if (stream !== null && !stream.connected) {
+    yield `it has no events: ${stream.lastError ?? 'no connection yet'}`
+  }
+  if (master !== null && master.publishes === null) {
+    yield `its master does not answer: ${master.lastError ?? 'not asked yet'}`
+  }
+  const passed = stream?.passedOver ?? {}
+  if (pool.evidence.doubt === 'ambiguous') {
+    yield 'objects of several models are in it: set `space` to what stands before the hash in the keys that count'
+  }
+  if (passed.malformed)
+    yield 'its events have no keys: start the master with --kv_events_emit_object_key'
+  if (pool.foreign > 0)
+    yield `${pool.foreign} objects are of another layout: compare it with the engines'`
+  if (pool.refused > 0) yield 'it has more pages than are remembered: raise `pages`'
+  if (pool.pages > 0 && pool.wholePages === 0) {
+    yield 'none of its pages is whole: compare `layout` with the engines'
+  }
+  if (pool.wholePages > 0 && pool.unplacedPages === pool.wholePages) {
+    yield "no page has the name of a block that the engines have told of: is it cut in the engines' blocks?"
+  }
+}
+
+function renderPools(rows: readonly PoolRow[]): string {
+  if (rows.length === 0) return ''
+  const head = ['POOL', 'EVENTS', 'SEQUENCE', 'TRUST', 'OBJECTS', 'PAGES', 'WHOLE', 'UNPLACED']
+  const cells = rows.map((row) => [
+    row.pool,
+    row.publishes === false ? 'off' : row.events,
+    row.sequence ?? undefined,
+    row.doubt === null ? row.trust : `${row.trust} (${row.doubt})`,
+    row.objects,
+    row.pages,
+    row.wholePages,
+    row.unplacedPages,
+  ])
+  const advice = rows.flatMap((row) => row.advice.map((each) => `${row.pool}: ${each}`))
+  return `\n${table(head, cells)}\n${advice.map((each) => `\n${each}`).join('')}\n`
+}
+
+export {
+  diagnose,
+  diagnosePool,
+  type Examined,
+  type PoolRow,
+  type Row,
+  renderDiagnosis,
+  renderPools,
+}

@@ -1,7 +1,7 @@
 /**
  * `warmpath doctor`: do the engines and the configuration agree?
  *
- * Listens to the workers of a configuration file as a gateway would, for a few seconds, asks each of
+ * Listens to the workers and shared stores of a configuration file as a gateway would, for a few seconds, asks each of
  * them for its health and its metrics, and says what should be changed; of recorded requests it says what
  * keeps them from sharing a cache. It sends no turn and changes nothing. It ends with 1 when there is something to change.
  */
@@ -11,7 +11,7 @@ import { Command, InvalidArgumentError } from 'commander'
 import { causeOf, type EngineMetrics, readMetrics } from '../engines/index.js'
 import { loadConfig } from '../gateway/index.js'
 import { Scheduler, type SchedulerOptions, WarmpathError, type WorkerStatus } from '../index.js'
-import { diagnose, renderDiagnosis } from './diagnosis.js'
+import { diagnose, diagnosePool, renderDiagnosis, renderPools } from './diagnosis.js'
 import { findSharing, type Recorded, renderSharing } from './sharing.js'
 
 interface DoctorOptions {
@@ -54,16 +54,20 @@ async function doctor({ config: file, wait, requests, json }: DoctorOptions): Pr
   const urls = addresses(options)
   await sleep(wait * 1000)
   scheduler.poll()
-  const { workers } = scheduler.status()
+  const { workers, pools } = scheduler.status()
   const own = workers.filter(({ id }) => urls.has(id))
   const rows = await Promise.all(
     own.map(async (worker) => diagnose({ ...(await examine(worker, urls)), blockTokens })),
   )
-  const found = { workers: rows, ...(sharing && { sharing }) }
-  const told = renderDiagnosis(rows) + (sharing === undefined ? '' : `\n${renderSharing(sharing)}`)
+  const stores = pools.map(diagnosePool)
+  const found = { workers: rows, pools: stores, ...(sharing && { sharing }) }
+  const told =
+    renderDiagnosis(rows) +
+    renderPools(stores) +
+    (sharing === undefined ? '' : `\n${renderSharing(sharing)}`)
   process.stdout.write(json ? `${JSON.stringify(found, null, 2)}\n` : told)
   const isLost = sharing?.findings.some(({ lost }) => lost > 0)
-  if (isLost || rows.some(({ advice }) => advice.length > 0)) process.exitCode = 1
+  if (isLost || [...rows, ...stores].some(({ advice }) => advice.length > 0)) process.exitCode = 1
 }
 
 /**

@@ -41,6 +41,7 @@ function renderStatus(status: Status): string {
   return lines([
     table(head, workers),
     '',
+    ...poolTable(status),
     facts([
       ['targets', status.targets.map(visible).join(', ')],
       ['sessions', `${text(sessions)}, ${text(paused)} paused`],
@@ -55,6 +56,32 @@ function renderStatus(status: Status): string {
   ])
 }
 
+/** Shared stores, where there are any. */
+function poolTable({ pools = [] }: Partial<Status>): string[] {
+  if (pools.length === 0) return []
+  const rows = pools.map(({ id, evidence, stream, ...pool }) => [
+    id,
+    evidence.doubt === null ? evidence.trust : `${evidence.trust} (${evidence.doubt})`,
+    pool.wholePages,
+    pool.pages,
+    stream?.objects,
+    pool.refused + pool.foreign,
+    stream?.sequence,
+    pool.promisedTokens,
+    pool.readTokens,
+  ])
+  const head = [
+    ...['pool', 'trust', 'whole', 'pages', 'objects', 'refused', 'sequence'],
+    ...['promised', 'read'],
+  ]
+  return [
+    table(head, rows),
+    '',
+    'Columns in pages, objects (told of, and of no page here), and tokens: promised by decisions, read by engines.',
+    '',
+  ]
+}
+
 /** One decision: what came of it and why, then the candidates as a table. */
 function renderReceipt(receipt: Receipt): string {
   const { candidates, eligible, prompt, weights } = receipt
@@ -62,6 +89,8 @@ function renderReceipt(receipt: Receipt): string {
     `${row.chosen ? '> ' : '  '}${visible(row.worker)}`,
     row.cost,
     row.overlapTokens,
+    (row.hostTokens ?? 0) + (row.diskTokens ?? 0),
+    row.poolTokens ?? 0,
     row.prefillTokens,
     row.activeTokens,
     row.additionalTokens,
@@ -84,7 +113,10 @@ function renderReceipt(receipt: Receipt): string {
     ]),
     '',
     ...modelTable(receipt),
-    table(['  worker', 'cost', 'overlap', 'prefill', 'active', 'added', 'turns'], rows),
+    table(
+      ['  worker', 'cost', 'overlap', 'tiers', 'pool', 'prefill', 'active', 'added', 'turns'],
+      rows,
+    ),
     '',
     ...(left === '' ? [] : [left]),
     `Cost in units of ${text(prompt.unitTokens)} tokens, least wins; other columns in tokens, but for turns.`,

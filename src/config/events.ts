@@ -73,6 +73,11 @@ function address(value: unknown, path: string, ranks = 1): string {
   return value
 }
 
+/** A publisher's endpoint, over TCP. */
+export function publisher(value: unknown, path: string): string {
+  return endpoint(value, path, 1)
+}
+
 function endpoint(value: unknown, path: string, ranks: number): string {
   const port = Number(typeof value === 'string' ? (ENDPOINT.exec(value)?.[2] ?? 0) : 0)
   if (typeof value !== 'string' || port < 1 || port > MAX_PORT) {

@@ -22,12 +22,14 @@ export {
   nativeGroup,
   nativeModel,
   nativeOptions,
+  nativePool,
   nativeTarget,
   nativeWorker,
   type TargetDetail,
   type WorkerDetail,
   workerDetail,
 } from './native.js'
+export type { PoolEntry } from './pool.js'
 export { type ResolvedConfig, resolve, type TargetEntry } from './resolve.js'
 export { identity } from './scope.js'
 export { DEFAULT_SCORE } from './settings.js'
@@ -49,6 +51,8 @@ export type {
   MetricsOptions,
   OwnerDown,
   OwnerDownOptions,
+  PoolLayoutOptions,
+  PoolOptions,
   SaarOptions,
   SchedulerOptions,
   ScoreOptions,

@@ -7,6 +7,7 @@
  */
 import type { ModelCard } from './continuity.js'
 import { isPulled } from './events.js'
+import type { PoolEntry } from './pool.js'
 import type { ResolvedConfig, TargetEntry } from './resolve.js'
 import type { WorkerEntry } from './worker.js'
 
@@ -31,6 +32,7 @@ export function nativeOptions(config: ResolvedConfig, steps?: KeptSteps): string
     groups: config.groups.map((_, group) => nativeGroup(config, group)),
     workers: config.workers.map((worker) => nativeWorker(worker, worker.group)),
     targets: config.targets.map((target) => nativeTarget(target, target.group)),
+    pools: config.pools.map((pool) => nativePool(pool, pool.group)),
     admission,
     continuity: config.continuity,
     score,
@@ -72,6 +74,11 @@ export function nativeWorker(worker: WorkerEntry, group: number): object {
     ...(worker.kvEvents && { kvEvents: worker.kvEvents }),
     detail: JSON.stringify(workerDetail(worker)),
   }
+}
+
+/** Who is asked over HTTP is no business of the core. */
+export function nativePool({ http: _, ...pool }: PoolEntry, group: number): object {
+  return { ...pool, group }
 }
 
 export function workerDetail({ url, headers, kvEvents }: WorkerEntry): WorkerDetail {

@@ -24,6 +24,7 @@ import { isSecretName, mayBeForwarded } from './connection.js'
 import { type ContinuitySettings, catalogueOf, continuity } from './continuity.js'
 import { isListenedAt, isListenedAtByBoth } from './events.js'
 import { type MetricsSettings, metricsSettings } from './metrics.js'
+import { type PoolEntry, poolEntries } from './pool.js'
 import { type CacheScope, scopeOf } from './scope.js'
 import { type Settings, settings } from './settings.js'
 import { type TargetDraft, targetDrafts } from './target.js'
@@ -42,6 +43,8 @@ export interface ResolvedConfig {
   readonly groups: readonly CacheRules[]
   readonly workers: readonly (WorkerEntry & { readonly group: number })[]
   readonly targets: readonly TargetEntry[]
+  /** Stores that groups share, at most one a group. */
+  readonly pools: readonly PoolEntry[]
   readonly aliases: ReadonlyMap<string, readonly string[]>
   /** Whether each model asked for is one of its own: there is one target for all. */
   readonly takesAnyModel: boolean
@@ -64,6 +67,7 @@ const OPTION_FIELDS = [
   ...[
     'workers',
     'targets',
+    'pools',
     'aliases',
     'admission',
     'continuity',
@@ -98,17 +102,21 @@ export function resolve(
     const group = groupOf.get(draft.workers[0] ?? '') ?? 0
     members[group] = [...(members[group] ?? []), draft]
   }
+  const grouped = [...workers.values()].map((worker, at) => ({
+    ...worker,
+    group: groupOfWorker(worker.name, `workers[${at}].id`),
+  }))
+  const targets = drafts.map((draft) => {
+    const { workers: served, cache: _ofGroup, ...rest } = draft
+    const group = groupOfWorker(served[0] ?? '', `targets.${draft.name}.workers`)
+    return { ...rest, group, scope: scopeOf(draft, members[group] ?? []) }
+  })
+  const told = new Set(grouped.flatMap(({ group, kvEvents }) => (kvEvents ? [group] : [])))
   return {
     groups: members.map((each) => groupCache(settled.cache.rules, each)),
-    workers: [...workers.values()].map((worker, at) => ({
-      ...worker,
-      group: groupOfWorker(worker.name, `workers[${at}].id`),
-    })),
-    targets: drafts.map((draft) => {
-      const { workers: served, cache: _ofGroup, ...rest } = draft
-      const group = groupOfWorker(served[0] ?? '', `targets.${draft.name}.workers`)
-      return { ...rest, group, scope: scopeOf(draft, members[group] ?? []) }
-    }),
+    workers: grouped,
+    targets,
+    pools: poolEntries(given.pools, { targets, told }),
     aliases: named,
     settings: settled,
     takesAnyModel: given.targets === undefined && ![...workers.values()].some((w) => w.kvEvents),

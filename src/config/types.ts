@@ -54,6 +54,52 @@ export interface WorkerOptions {
 /** A key itself, `env('NAME')`, or `'pass-through'`: the client's own credential is sent on. */
 export type Credential = 'pass-through' | EnvCredential | (string & {})
 
+/** How a store cuts a page into objects; all of them must be there for it to count. Default: one object. */
+export interface PoolLayoutOptions {
+  /** Tensor-parallel ranks. */
+  tensorParallel?: number
+  /**
+   * Of these, ranks that have the same, of which only one writes: ranks over KV heads where there are
+   * fewer heads than ranks, and all ranks for latent attention with vLLM. Must divide `tensorParallel`.
+   */
+  copies?: number
+  pipelineParallel?: number
+  prefillContextParallel?: number
+  decodeContextParallel?: number
+  /** Cache groups of a hybrid model. */
+  cacheGroups?: number
+  /** `together` (default; vLLM, and SGLang with latent attention), or `apart`: SGLang's `_k` and `_v`. */
+  keysAndValues?: 'together' | 'apart'
+}
+
+/**
+ * A store that the workers of a target share, such as Mooncake's: whole pages of it count behind what a
+ * worker has itself. Its pages have to be the engines' blocks, by the names of their `kvEvents`.
+ */
+export interface PoolOptions {
+  /** Unique name. */
+  id: string
+  /** A target whose workers share it. Default: that of all workers, where there is only one group. */
+  target?: string
+  /** Where the store's master publishes its events, as `tcp://host:port`. */
+  events: string
+  /**
+   * Where the master answers over HTTP, as `http://host:9003`: it is asked every few seconds whether it
+   * publishes at all, and whether it still has what its events have told. Absent: it is not asked.
+   */
+  http?: string
+  /**
+   * What stands in front of a page's hash in the keys that count: the model, and any prefix. Needed
+   * where several models are in one store. Default: the only one there is.
+   */
+  space?: string
+  /** Whose objects count, where the store keeps tenants apart. Default: those of no tenant. */
+  tenant?: string
+  /** Pages that are remembered, about 40 bytes each; further ones earn nothing. Default 262,144. */
+  pages?: number
+  layout?: PoolLayoutOptions
+}
+
 /** What a request is sent to: model x provider x credential, or model x group. */
 export interface TargetOptions {
   /** Model name the upstream knows. Default: the target's name. */
@@ -335,6 +381,8 @@ export interface SchedulerOptions {
   workers?: WorkerOptions[]
   /** Absent: one target on all workers that passes the model name through. */
   targets?: Record<string, TargetOptions>
+  /** Stores that workers share, at most one for the workers of a target. */
+  pools?: PoolOptions[]
   /** Names clients ask for -> targets in order of preference. */
   aliases?: Record<string, string[]>
   admission?: AdmissionOptions

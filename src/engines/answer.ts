@@ -18,3 +18,34 @@ export function causeOf(error: Error): string {
   const { code, message } = (error.cause ?? error) as { code?: unknown; message?: string }
   return typeof code === 'string' ? code : (message ?? error.name)
 }
+
+/** A text, or why there is none. */
+export type Answer =
+  | { readonly text: string; readonly error?: undefined }
+  | { readonly text?: undefined; readonly error: string }
+
+export interface AskLimits {
+  readonly timeoutMs: number
+  /** UTF-16 units. */
+  readonly mostChars: number
+  /** Ends the question early. */
+  readonly signal: AbortSignal
+}
+
+/** Asks once, follows nobody elsewhere, and throws nothing. */
+export async function askedText(url: string, limits: AskLimits): Promise<Answer> {
+  const ender = new AbortController()
+  const end = () => ender.abort()
+  const timer = setTimeout(end, limits.timeoutMs).unref()
+  limits.signal.addEventListener('abort', end, { once: true })
+  try {
+    const response = await fetch(url, { signal: ender.signal, redirect: 'manual' })
+    const text = await boundedText(response, limits.mostChars)
+    return response.ok ? { text } : { error: `status ${response.status}` }
+  } catch (error) {
+    return { error: ender.signal.aborted ? 'no answer in time' : causeOf(error as Error) }
+  } finally {
+    clearTimeout(timer)
+    limits.signal.removeEventListener('abort', end)
+  }
+}

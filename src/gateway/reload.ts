@@ -64,14 +64,22 @@ function told(changes: Reconfigured): string {
     ['removed', changes.targetsRemoved],
     ['changed', changes.targetsChanged],
   ]
+  const pools: [string, readonly string[]][] = [
+    ['added', changes.poolsAdded],
+    ['replaced', changes.poolsReplaced],
+    ['removed', changes.poolsRemoved],
+  ]
+  const named = (what: string, lists: typeof targets) =>
+    lists.flatMap(([how, names]) =>
+      names.length > 0 ? [`${what} ${how}: ${names.join(', ')}`] : [],
+    )
   const { workersAdded, workersReplaced, workersLeaving, workersChanged } = changes
   return [
     `${workersAdded.length} workers came, ${workersLeaving.length} leave`,
     ...(workersReplaced.length > 0 ? [`${workersReplaced.length} are replaced`] : []),
     ...(workersChanged.length > 0 ? [`${workersChanged.length} have changed`] : []),
-    ...targets.flatMap(([how, names]) =>
-      names.length > 0 ? [`targets ${how}: ${names.join(', ')}`] : [],
-    ),
+    ...named('targets', targets),
+    ...named('pools', pools),
   ].join('; ')
 }
 

@@ -17,8 +17,9 @@ export interface Evidence {
   readonly trust: Trust
   /**
    * Why: `silent`, `joined-late`, `gap`, `disconnected`, `restarted`, `unreadable`, `flooded`, `reset`,
-   * `block-size` or `tokens` (prompts and events speak of different tokens). Null where events tell all,
-   * or none are expected.
+   * `block-size` or `tokens` (prompts and events speak of different tokens); of a pool also `no-events`
+   * (its master says that it publishes none), `stale` (what it was believed to have is gone) or
+   * `ambiguous` (several models are in it, see `space`). Null where events tell all, or none are expected.
    */
   readonly doubt: string | null
   /** What is the matter, most likely, where prompts and events do not match: see `Disagreement`. */
@@ -27,21 +28,18 @@ export interface Evidence {
   readonly since: number
 }
 
-/** One data-parallel rank's stream of events. Counts unless the name says otherwise. */
-export interface StreamStatus {
-  readonly rank: number
+/** A publisher's stream of events. Counts unless the name says otherwise. */
+export interface PublisherStatus {
   readonly connected: boolean
   /** Number of the last message taken in. */
   readonly sequence: number | null
   /** When that was sent, by the engine's clock, in milliseconds since the Unix epoch. */
   readonly sentAt: number | null
   readonly messages: number
-  readonly blocks: number
   /** Waiting to be applied. */
   readonly pending: number
   readonly gaps: number
   readonly restarts: number
-  readonly replays: number
   /** Times that it lost what was waiting, because it was too much. */
   readonly floods: number
   readonly unreadable: number
@@ -49,6 +47,56 @@ export interface StreamStatus {
   readonly lastError: string | null
   /** What was in its messages and of no use, by kind. */
   readonly passedOver: Readonly<Record<string, number>>
+}
+
+/** One data-parallel rank's stream of events. */
+export interface StreamStatus extends PublisherStatus {
+  readonly rank: number
+  readonly blocks: number
+  readonly replays: number
+}
+
+/** What the master of a shared store has answered over HTTP. Counts unless the name says otherwise. */
+export interface MasterStatus {
+  /** Whether it publishes events; null before its first answer. */
+  readonly publishes: boolean | null
+  /** Objects that it was asked for. */
+  readonly asked: number
+  /** Of these, ones that were gone though no event had said so. */
+  readonly gone: number
+  /** Of its last answer, in milliseconds since the Unix epoch. */
+  readonly at: number | null
+  /** Requests in a row that brought nothing. */
+  readonly failures: number
+  readonly lastError: string | null
+}
+
+/** A store that workers share. Counts unless the name says otherwise. */
+export interface PoolStatus {
+  readonly id: string
+  /** What its events are worth; with trust `none` nothing of it counts. */
+  readonly evidence: Evidence
+  /** Of which there is some object. */
+  readonly pages: number
+  /** Of which there is every object of the layout. */
+  readonly wholePages: number
+  /** Of the whole ones, those that no engine has told the content of. */
+  readonly unplacedPages: number
+  /** Objects of pages beyond `pages` of the options. */
+  readonly refused: number
+  /** Objects that pages of this layout do not have: it is another one. */
+  readonly foreign: number
+  /** Times that what was known became void. */
+  readonly cleared: number
+  /** Tokens that decisions counted on it for, as far as the engine has said what it read. */
+  readonly promisedTokens: number
+  /** Of these, tokens that were read. */
+  readonly readTokens: number
+  /** Memory of what is known of its pages. */
+  readonly bytes: number
+  readonly stream: (PublisherStatus & { readonly objects: number }) | null
+  /** Null where it is not asked. */
+  readonly master: MasterStatus | null
 }
 
 /** Prompts and events that do not speak of the same tokens. */
@@ -105,6 +153,8 @@ export interface CostRow {
   readonly hostTokens: number
   /** Further ones on disk or on another machine, by its own word. */
   readonly diskTokens: number
+  /** Further ones in whole pages of the store that it shares with others. */
+  readonly poolTokens: number
   /** The data-parallel rank that has them, where the engine said so. */
   readonly rank: number | null
   /** Uncached prompt tokens of its turns that have no first token yet. */
@@ -353,6 +403,7 @@ export interface Status {
   readonly receipts: number
   readonly workers: readonly WorkerStatus[]
   readonly targets: readonly string[]
+  readonly pools: readonly PoolStatus[]
   readonly prefix: {
     readonly blocks: number
     /** Stretches of blocks that they are kept in. */
@@ -411,4 +462,13 @@ export function reasonOf(why: number): TurnReason | undefined {
 
 export function statusOf(link: Link): Status {
   return JSON.parse(link.read((handle) => native.status(handle))) as Status
+}
+
+/** The core's number of a pool; undefined for one that is not there. */
+export function poolNumber(link: Link, id: string): number | undefined {
+  const pools = JSON.parse(link.read((handle) => native.pools(handle))) as {
+    readonly number: number
+    readonly id: string
+  }[]
+  return pools.find((pool) => pool.id === id)?.number
 }

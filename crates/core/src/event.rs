@@ -84,11 +84,17 @@ pub enum Doubt {
     BlockSize,
     /// Prompts and events speak of different tokens.
     Tokens,
+    /// A shared store says that it publishes nothing.
+    NoEvents,
+    /// What a shared store was believed to have is gone, and no event had said so.
+    Stale,
+    /// Events of several writers whose pages have the same names: which ones are ours nobody has said.
+    Ambiguous,
 }
 
 impl Doubt {
     /// Every one, in the order of [`Doubt::index`].
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 13] = [
         Self::Silent,
         Self::JoinedLate,
         Self::Gap,
@@ -99,6 +105,9 @@ impl Doubt {
         Self::Reset,
         Self::BlockSize,
         Self::Tokens,
+        Self::NoEvents,
+        Self::Stale,
+        Self::Ambiguous,
     ];
 
     /// A stable name for reports.
@@ -115,6 +124,9 @@ impl Doubt {
             Self::Reset => "reset",
             Self::BlockSize => "block-size",
             Self::Tokens => "tokens",
+            Self::NoEvents => "no-events",
+            Self::Stale => "stale",
+            Self::Ambiguous => "ambiguous",
         }
     }
 }

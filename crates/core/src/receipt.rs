@@ -55,6 +55,8 @@ pub struct Candidate {
     pub host_tokens: u32,
     /// Further ones on disk or on another machine.
     pub disk_tokens: u32,
+    /// Further ones in whole pages of the store that its group shares.
+    pub pool_tokens: u32,
     /// The data-parallel rank that has them, where the engine said so.
     pub rank: Option<u32>,
     /// Uncached prompt tokens of its turns that have no first token yet.
@@ -249,10 +251,10 @@ pub struct PromptNote {
 }
 
 impl Candidate {
-    /// Tokens of this prompt in all its tiers.
+    /// Tokens of this prompt in all its tiers and in the shared store.
     #[must_use]
     pub fn cached_tokens(&self) -> u32 {
-        self.overlap_tokens + self.host_tokens + self.disk_tokens
+        self.overlap_tokens + self.host_tokens + self.disk_tokens + self.pool_tokens
     }
 }
 

@@ -5,9 +5,10 @@ use warmpath_core::block::TokenBlocks;
 use warmpath_core::event::{CacheEvent, Doubt, FeedNotice};
 use warmpath_core::pool::{Layout, PageChange, Part};
 use warmpath_core::prefix::{StoredBlock, StoredBlocks, Tier};
+use warmpath_core::receipt::{Reported, Trust};
 use warmpath_core::scheduler::{
-    Config, FeedOptions, GroupOptions, Ids, PoolOptions, Prompt, Scheduler, Segment, SegmentKind,
-    Turn, TurnKind, WorkerOptions,
+    Completion, Config, FeedOptions, GroupOptions, Ids, Placement, PoolOptions, PoolStatus, Prompt,
+    Scheduler, Segment, SegmentKind, Turn, TurnKind, Verdict, WorkerOptions,
 };
 use warmpath_core::{GroupId, Micros, TargetId, WorkerId};
 
@@ -17,10 +18,13 @@ const SIZE: NonZeroU32 = NonZeroU32::new(4).unwrap();
 const NOW: Micros = Micros::from_secs(1);
 /// Two ranks, keys and values apart.
 const PARTS: u32 = 4;
+const DEVICE: Tier = Tier::Device;
+const HOST: Tier = Tier::Host;
 
 struct World {
     scheduler: Scheduler,
     tokens: Vec<u32>,
+    now: Micros,
 }
 
 impl World {
@@ -46,7 +50,11 @@ impl World {
         }
         scheduler.add_pool(NOW, group, options_of(100)).unwrap();
         let tokens = (0..26).collect();
-        Self { scheduler, tokens }
+        Self {
+            scheduler,
+            tokens,
+            now: NOW,
+        }
     }
 
     /// A's engine has blocks `from` to `to` of the prompt; it calls them by their place, from 1.
@@ -94,24 +102,86 @@ impl World {
     }
 
     fn asked(&mut self, prompt: Prompt<'_>) -> [(u32, u32); 2] {
-        let turn = Turn {
-            tenant: "",
-            session: None,
-            parent: None,
-            kind: TurnKind::Ordinary,
-            targets: &[TargetId(0)],
-            pin: None,
-            tool_results: Ids::default(),
-            state: Ids::default(),
-            cache_salt: &[],
-            origin: Default::default(),
-            ask: Default::default(),
-            prompt,
-        };
+        let turn = turn_of(prompt);
         let found = self.scheduler.candidates(NOW, &turn, &mut Vec::new());
         let (_, mut rows) = found.unwrap();
         rows.sort_by_key(|row| row.worker);
-        [0, 1].map(|at| (rows[at].overlap_tokens, rows[at].disk_tokens))
+        [0, 1].map(|at| (rows[at].overlap_tokens, rows[at].pool_tokens))
+    }
+
+    /// What counts at A in each tier, nearest first, and in the store.
+    fn tiers(&mut self) -> [u32; 4] {
+        let tokens = self.tokens.clone();
+        let turn = turn_of(Prompt::Tokens(&tokens));
+        let found = self.scheduler.candidates(NOW, &turn, &mut Vec::new());
+        let row = found.unwrap().1.into_iter().find(|row| row.worker == A);
+        let row = row.unwrap();
+        let own = [row.overlap_tokens, row.host_tokens, row.disk_tokens];
+        [own[0], own[1], own[2], row.pool_tokens]
+    }
+
+    /// All pages, of which the engine keeps the first `kept`.
+    fn only_in_the_store(&mut self, kept: usize) {
+        self.store(0, kept);
+        self.store(kept, 6);
+        (1..=6).for_each(|page| self.page(page));
+        let names: Vec<u64> = (kept as u64 + 1..=6).rev().collect();
+        let tier = Tier::Device;
+        self.tell(&CacheEvent::Removed {
+            tier,
+            names: &names,
+        });
+    }
+
+    fn notice(&mut self, notice: FeedNotice) {
+        self.scheduler.pool_notice(NOW, G, notice);
+    }
+
+    fn status(&self) -> PoolStatus {
+        self.scheduler.pool_status(G).unwrap()
+    }
+
+    /// A turn that ends with so many cached tokens by the engine's word. By the next one it is believed no
+    /// more that the engine has kept it, since no event has said so.
+    fn turn(&mut self, cached: u32) -> (Placement, Trust) {
+        self.now = self.now.plus(Micros::from_secs(60));
+        let now = self.now;
+        let tokens = self.tokens.clone();
+        let turn = turn_of(Prompt::Tokens(&tokens));
+        let settled = &mut Vec::new();
+        let taken = self.scheduler.submit(now, &turn, settled).unwrap();
+        let Verdict::Go(go) = taken.verdict else {
+            panic!("{taken:?}");
+        };
+        let reported = Reported {
+            prompt_tokens: Some(26),
+            cached_tokens: Some(cached),
+            completion_tokens: Some(1),
+        };
+        let told = Completion {
+            reported,
+            ..Completion::default()
+        };
+        (self.scheduler).complete(now, taken.reservation, &told, settled);
+        let trust = self.scheduler.receipt(go.receipt).unwrap().prompt.trust;
+        (go, trust)
+    }
+}
+
+fn turn_of(prompt: Prompt<'_>) -> Turn<'_> {
+    Turn {
+        tenant: "",
+        session: None,
+        parent: None,
+        kind: TurnKind::Ordinary,
+        targets: &[TargetId(0)],
+        pin: None,
+        tool_results: Ids::default(),
+        state: Ids::default(),
+        cache_salt: &[],
+        origin: Default::default(),
+        ask: Default::default(),
+        prompt,
     }
 }
 
@@ -247,4 +317,97 @@ fn text_and_groups_without_a_store_have_nothing_of_it() {
     assert_eq!(again.code(), "DUPLICATE_ID");
     let nobody = scheduler.add_pool(NOW, GroupId(9), options_of(1));
     assert_eq!(nobody.unwrap_err().code(), "UNKNOWN_ID");
+}
+
+#[test]
+fn a_move_between_tiers_counts_once_in_either_order_and_never_drops_to_nothing() {
+    let mut world = World::new();
+    world.store(0, 4);
+    (3..=6).for_each(|page| world.page(page));
+    let copied = |tier, names| CacheEvent::Copied { tier, names };
+    let removed = |tier, names| CacheEvent::Removed { tier, names };
+    assert_eq!(world.tiers(), [16, 0, 0, 0], "nobody has told of the rest");
+    world.store(4, 6);
+    world.tell(&removed(DEVICE, &[6, 5]));
+    assert_eq!(world.tiers(), [16, 0, 0, 8]);
+    world.tell(&copied(HOST, &[3, 4]));
+    assert_eq!(world.tiers(), [16, 0, 0, 8], "it is in both for a moment");
+    world.tell(&removed(DEVICE, &[4, 3]));
+    assert_eq!(world.tiers(), [8, 8, 0, 8]);
+    world.tell(&removed(HOST, &[3, 4]));
+    assert_eq!(
+        world.tiers(),
+        [8, 0, 0, 16],
+        "the store has had it all along"
+    );
+    world.tell(&copied(HOST, &[3, 4]));
+    world.tell(&copied(DEVICE, &[3]));
+    assert_eq!(world.tiers(), [12, 4, 0, 8]);
+    world.tell(&removed(HOST, &[3, 4]));
+    assert_eq!(world.tiers(), [12, 0, 0, 12]);
+}
+
+#[test]
+fn another_layout_is_another_store_and_what_was_known_is_void_at_once() {
+    let mut world = World::new();
+    world.store(0, 6);
+    (1..=6).for_each(|page| world.page(page));
+    assert_eq!(world.cached(), [(24, 0), (0, 24)]);
+    assert!(world.scheduler.remove_pool(NOW, G));
+    assert_eq!(world.cached(), [(24, 0), (0, 0)]);
+    assert!(!world.scheduler.remove_pool(NOW, G));
+    assert!(!world.scheduler.remove_pool(NOW, GroupId(9)));
+    assert_eq!(world.object(1, 0, true), PageChange::None, "nobody asks");
+    let one = PoolOptions {
+        layout: Layout::default(),
+        pages: 10,
+    };
+    world.scheduler.add_pool(NOW, G, one).unwrap();
+    assert_eq!(world.cached()[1], (0, 0));
+    assert_eq!(world.object(1, 0, true), PageChange::Whole);
+    assert_eq!(world.object(2, 1, true), PageChange::None);
+    assert_eq!(world.cached()[1], (0, 4));
+    let status = world.status();
+    assert_eq!(
+        (status.pages, status.foreign),
+        (1, 1),
+        "there are no values apart now"
+    );
+}
+
+#[test]
+fn what_the_store_is_known_by_is_said_of_it_and_of_decisions_that_lean_on_it() {
+    let mut world = World::new();
+    let known = |world: &World| {
+        let evidence = world.status().evidence;
+        (evidence.trust, evidence.doubt)
+    };
+    assert_eq!(known(&world), (Trust::None, Some(Doubt::Silent)));
+    world.notice(FeedNotice::Begun);
+    world.only_in_the_store(2);
+    assert_eq!(known(&world), (Trust::Exact, None));
+    let (go, trust) = world.turn(24);
+    assert_eq!((go.predicted_cached_tokens, trust), (24, Trust::Exact));
+    world.notice(FeedNotice::Lost(Doubt::Gap));
+    assert_eq!(known(&world), (Trust::Degraded, Some(Doubt::Gap)));
+    world.only_in_the_store(2);
+    assert_eq!(world.turn(24).1, Trust::Degraded);
+    world.notice(FeedNotice::Suspended(Doubt::Disconnected));
+    assert_eq!(known(&world), (Trust::None, Some(Doubt::Disconnected)));
+    assert_eq!(world.cached()[1], (0, 0));
+}
+
+#[test]
+fn promises_are_held_against_what_engines_have_read_and_engines_are_not_blamed() {
+    let mut world = World::new();
+    world.notice(FeedNotice::Begun);
+    world.only_in_the_store(1);
+    let told = |world: &World| (world.status().promised_tokens, world.status().read_tokens);
+    for turns in 1..=6 {
+        world.turn(0);
+        assert_eq!(told(&world), (20 * turns, 0));
+    }
+    assert_eq!(world.scheduler.disagreement(G), None);
+    world.turn(16);
+    assert_eq!(told(&world), (140, 12));
 }

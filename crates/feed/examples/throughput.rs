@@ -18,7 +18,7 @@ use warmpath_core::scheduler::{
     WorkerOptions,
 };
 use warmpath_core::{GroupId, Micros, TargetId, WorkerId};
-use warmpath_feed::{Inbox, Parcel, Stream, StreamKey};
+use warmpath_feed::{Contents, Inbox, Parcel, Stream, StreamKey};
 use warmpath_wire::{Change, ObjectDecoder, ObjectKey};
 
 const WORKERS: u32 = 8;
@@ -196,7 +196,8 @@ impl World {
             let ranks = NonZeroU32::MIN;
             let added = scheduler.add_feed(Micros(0), id.expect("a worker"), FeedOptions { ranks });
             added.expect("a feed");
-            Stream::new(StreamKey { worker, rank: 0 }, Arc::clone(&inbox), false)
+            let key = StreamKey::Rank { worker, rank: 0 };
+            Stream::new(key, Arc::clone(&inbox), Contents::Blocks, false)
         });
         let streams = streams.collect();
         Self {
@@ -233,7 +234,10 @@ impl World {
         let mut deliveries = Vec::new();
         let is_more = self.inbox.take(SLICE, &mut deliveries);
         for delivery in deliveries {
-            let (worker, rank) = (WorkerId(delivery.key.worker), delivery.key.rank);
+            let StreamKey::Rank { worker, rank } = delivery.key else {
+                continue;
+            };
+            let worker = WorkerId(worker);
             match &delivery.parcel {
                 Parcel::Notice(notice) => {
                     self.scheduler.feed_notice(Micros(1), worker, rank, *notice);
@@ -242,6 +246,7 @@ impl World {
                     self.told += event.blocks() as u64;
                     self.scheduler.apply_event(Micros(1), worker, rank, &event);
                 }),
+                Parcel::Objects(_) => {}
             }
         }
         is_more

@@ -9,9 +9,11 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use warmpath_core::event::{CacheEvent, FeedNotice};
+use warmpath_core::event::{CacheEvent, Doubt, FeedNotice};
 use warmpath_wire::Events;
 
+use crate::objects::ObjectChange;
+use crate::reader::Load;
 use crate::status::StreamStatus;
 use crate::thread::StreamKey;
 
@@ -36,6 +38,8 @@ pub enum Parcel {
     Notice(FeedNotice),
     /// Some events of one message.
     Events(Slice),
+    /// Some objects of one message, in order.
+    Objects(Vec<ObjectChange>),
 }
 
 /// Some events of one message.
@@ -82,8 +86,8 @@ impl Inbox {
         Self::default()
     }
 
-    /// Takes out parcels of about `weight` (never more than one parcel above it), and all that is
-    /// urgent. Returns whether something is left.
+    /// Takes out parcels of about `weight` (never more than one parcel above it), and all that says
+    /// that something known is void or in doubt. Returns whether something is left.
     pub fn take(&self, weight: usize, out: &mut Vec<Delivery>) -> bool {
         self.state.lock().take(weight, out)
     }
@@ -128,11 +132,18 @@ impl Inbox {
         }
     }
 
-    /// Puts the events of a message in; false when there is no room for them, and nothing has changed.
-    pub(crate) fn push(&self, key: StreamKey, events: Events) -> bool {
-        match self.state.lock().queues.get_mut(&key) {
-            Some(queue) => queue.push(events),
-            None => true,
+    /// Somebody else than the publisher has found out that what was told is not so: it is void, and what
+    /// waits of it too.
+    pub fn doubt(&self, key: StreamKey, doubt: Doubt) {
+        self.notice(key, FeedNotice::Lost(doubt));
+    }
+
+    /// Puts what a message says in; false when there is no room for it, and nothing has changed.
+    pub(crate) fn push(&self, key: StreamKey, load: Load) -> bool {
+        match (self.state.lock().queues.get_mut(&key), load) {
+            (Some(queue), Load::Blocks(events)) => queue.push(events),
+            (Some(queue), Load::Objects(changes)) => queue.push_objects(changes),
+            (None, _) => true,
         }
     }
 }
@@ -140,6 +151,11 @@ impl Inbox {
 impl State {
     fn take(&mut self, weight: usize, out: &mut Vec<Delivery>) -> bool {
         for (&key, queue) in &mut self.queues {
+            // What voids a stream has nothing before it. A doubt is younger, and came while it waited.
+            while let Some(Parcel::Notice(_)) = queue.parcels.front() {
+                let parcel = queue.pop();
+                out.extend(parcel.map(|parcel| Delivery { key, parcel }));
+            }
             let urgent = queue.urgent.take().map(Parcel::Notice);
             out.extend(urgent.map(|parcel| Delivery { key, parcel }));
         }
@@ -222,10 +238,24 @@ impl Queue {
         true
     }
 
+    fn push_objects(&mut self, mut changes: Vec<ObjectChange>) -> bool {
+        if self.pending > 0 && self.pending + changes.len() > MAX_PENDING {
+            return false;
+        }
+        self.pending += changes.len();
+        while changes.len() > PARCEL {
+            let rest = changes.split_off(PARCEL);
+            self.parcels.push_back(Parcel::Objects(changes));
+            changes = rest;
+        }
+        self.parcels.push_back(Parcel::Objects(changes));
+        true
+    }
+
     fn pop(&mut self) -> Option<Parcel> {
         let parcel = self.parcels.pop_front()?;
-        if let Parcel::Events(slice) = &parcel {
-            self.pending = self.pending.saturating_sub(slice.weight);
+        if !matches!(parcel, Parcel::Notice(_)) {
+            self.pending = self.pending.saturating_sub(parcel.weight());
         }
         Some(parcel)
     }
@@ -236,6 +266,7 @@ impl Parcel {
         match self {
             Self::Notice(_) => 1,
             Self::Events(slice) => slice.weight,
+            Self::Objects(changes) => changes.len(),
         }
     }
 }

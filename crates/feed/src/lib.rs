@@ -1,6 +1,7 @@
 //! Engines' event sockets and their one thread: subscribes, replays, queues.
 //!
-//! A [`Feed`] is a thread that listens to any number of publishers. Each rank of each worker is a stream:
+//! A [`Feed`] is a thread that listens to any number of publishers. Each rank of each worker is a stream,
+//! and so is each store that engines share:
 //! messages of it are put in order, gaps are filled from the publisher's replay socket, and what is
 //! decoded waits in an [`Inbox`] until whoever owns the index takes a bounded slice of it. The thread
 //! never sees the index and never waits for it.
@@ -13,7 +14,9 @@ mod endpoint;
 mod inbox;
 mod link;
 mod message;
+mod objects;
 mod pulled;
+mod reader;
 mod replay;
 mod socket;
 mod status;
@@ -24,8 +27,10 @@ mod zmtp;
 pub use endpoint::{Endpoint, EndpointError};
 pub use inbox::{Delivery, Inbox, MAX_PENDING, Parcel};
 pub use message::Message;
+pub use objects::{ObjectChange, ObjectRules, Sample};
 pub use pulled::Pulled;
+pub use reader::Contents;
 pub use status::StreamStatus;
 pub use stream::{Ask, Stream};
-pub use thread::{Feed, StreamKey, Subscription};
+pub use thread::{Feed, StreamKey, Subscription, Whose};
 pub use zmtp::{MAX_MESSAGE, Parts, Peer, Role, ZmtpError};

@@ -38,7 +38,8 @@ pub(crate) struct Link {
 impl Link {
     pub(crate) fn new(number: usize, wanted: Subscription) -> Self {
         let inbox = Arc::clone(&wanted.inbox);
-        let stream = Stream::new(wanted.key, inbox, wanted.replay.is_some());
+        let contents = wanted.contents.clone();
+        let stream = Stream::new(wanted.key, inbox, contents, wanted.replay.is_some());
         Self {
             number,
             wanted,

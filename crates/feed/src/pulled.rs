@@ -10,6 +10,7 @@ use warmpath_core::event::{Doubt, FeedNotice};
 use warmpath_wire::{Events, TrtLlmDecoder};
 
 use crate::inbox::Inbox;
+use crate::reader::Load;
 use crate::thread::StreamKey;
 
 /// One worker whose events are asked for.
@@ -66,7 +67,7 @@ impl Pulled {
             self.notice(FeedNotice::Lost(Doubt::Gap));
         }
         let count = events.len();
-        if count > 0 && !self.inbox.push(self.key, events) {
+        if count > 0 && !self.inbox.push(self.key, Load::Blocks(events)) {
             self.inbox.note(self.key, |status| status.floods += 1);
             self.notice(FeedNotice::Lost(Doubt::Flooded));
         }

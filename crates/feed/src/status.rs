@@ -12,7 +12,7 @@ pub struct StreamStatus {
     pub sent_at: Option<f64>,
     /// Messages taken in.
     pub messages: u64,
-    /// Blocks that their events spoke of.
+    /// Blocks, or objects of a store, that their events spoke of.
     pub blocks: u64,
     /// Times that numbers were skipped.
     pub gaps: u64,

@@ -12,10 +12,10 @@ use std::sync::Arc;
 
 use warmpath_core::Micros;
 use warmpath_core::event::{Doubt, FeedNotice};
-use warmpath_wire::{Events, KvDecoder};
 
 use crate::inbox::Inbox;
 use crate::message::Message;
+use crate::reader::{Contents, Reader};
 use crate::replay::{Purpose, Replay};
 use crate::thread::StreamKey;
 use crate::zmtp::Parts;
@@ -40,11 +40,11 @@ pub enum Ask {
     EndReplay,
 }
 
-/// One rank of one worker.
+/// One rank of one worker, or one store.
 pub struct Stream {
     key: StreamKey,
     inbox: Arc<Inbox>,
-    decoder: KvDecoder,
+    reader: Reader,
     last: Option<Last>,
     phase: Phase,
     is_suspended: bool,
@@ -78,12 +78,12 @@ enum Phase {
 impl Stream {
     /// A stream that nothing has come of.
     #[must_use]
-    pub fn new(key: StreamKey, inbox: Arc<Inbox>, can_replay: bool) -> Self {
+    pub fn new(key: StreamKey, inbox: Arc<Inbox>, contents: Contents, can_replay: bool) -> Self {
         inbox.open(key);
         Self {
             key,
             inbox,
-            decoder: KvDecoder::new(),
+            reader: Reader::new(contents),
             last: None,
             phase: Phase::Fresh(Doubt::JoinedLate),
             is_suspended: false,
@@ -148,9 +148,9 @@ impl Stream {
                 }
             }
             &mut Phase::Fresh(doubt) => {
-                self.notice(match message.sequence {
-                    0 => FeedNotice::Begun,
-                    _ => FeedNotice::Lost(doubt),
+                self.notice(match message.sequence == self.reader.first() {
+                    true => FeedNotice::Begun,
+                    false => FeedNotice::Lost(doubt),
                 });
                 self.phase = Phase::Live;
                 self.apply(message);
@@ -272,9 +272,9 @@ impl Stream {
             }
             return ask;
         }
-        self.notice(match message.sequence {
-            0 => FeedNotice::Begun,
-            _ => FeedNotice::Lost(doubt),
+        self.notice(match message.sequence == self.reader.first() {
+            true => FeedNotice::Begun,
+            false => FeedNotice::Lost(doubt),
         });
         self.apply(message);
         None
@@ -386,23 +386,25 @@ impl Stream {
 
     fn apply(&mut self, message: Message<'_>) {
         self.last = Some(Last::of(message));
-        let mut events = Events::new();
-        let Ok(batch) = self.decoder.decode(message.payload, &mut events) else {
+        let Some(read) = self.reader.read(message.payload) else {
             self.unreadable();
             return;
         };
-        let (blocks, tally) = (events.blocks() as u64, *self.decoder.tally());
+        let count = read.load.count() as u64;
         self.inbox.note(self.key, |status| {
             status.sequence = Some(message.sequence);
-            status.sent_at = batch.at.or(status.sent_at);
+            status.sent_at = read.at.or(status.sent_at);
             status.messages += 1;
-            status.blocks += blocks;
-            status.tally = tally;
+            status.blocks += count;
+            status.tally = read.tally;
         });
-        if batch.is_lossy {
+        if read.is_lossy {
             self.unreadable();
         }
-        if !events.is_empty() && !self.inbox.push(self.key, events) {
+        if let Some(void) = read.void {
+            self.say(void);
+        }
+        if !read.load.is_empty() && !self.inbox.push(self.key, read.load) {
             self.inbox.note(self.key, |status| status.floods += 1);
             self.notice(FeedNotice::Lost(Doubt::Flooded));
             self.phase = Phase::Flooded;
@@ -429,6 +431,13 @@ impl Stream {
 
     /// Says something that ends a suspension.
     fn notice(&mut self, notice: FeedNotice) {
+        if notice != FeedNotice::Resumed {
+            self.reader.forget();
+        }
+        self.say(notice);
+    }
+
+    fn say(&mut self, notice: FeedNotice) {
         self.is_suspended = false;
         self.inbox.notice(self.key, notice);
     }

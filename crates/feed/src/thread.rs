@@ -17,25 +17,55 @@ use warmpath_core::Micros;
 use crate::endpoint::Endpoint;
 use crate::inbox::Inbox;
 use crate::link::{Link, TOKENS};
+use crate::reader::Contents;
 
 /// How often streams are looked at when nothing happens.
 const TICK: Duration = Duration::from_millis(50);
 
 const WAKE: Token = Token(usize::MAX);
 
-/// Which rank of which worker, in the words of whoever owns the index.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct StreamKey {
-    /// The worker.
-    pub worker: u32,
-    /// Its data-parallel rank.
-    pub rank: u32,
+/// Whose stream it is, in the words of whoever owns the index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum StreamKey {
+    /// An engine's.
+    Rank {
+        /// The worker.
+        worker: u32,
+        /// Its data-parallel rank.
+        rank: u32,
+    },
+    /// A shared store's, by a number that no other one has had.
+    Pool(u32),
+}
+
+/// Whose streams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whose {
+    /// Everybody's.
+    All,
+    /// Those of all ranks of a worker.
+    Worker(u32),
+    /// A store's.
+    Pool(u32),
+}
+
+impl Whose {
+    fn has(self, key: StreamKey) -> bool {
+        match (self, key) {
+            (Self::All, _) => true,
+            (Self::Worker(whose), StreamKey::Rank { worker, .. }) => whose == worker,
+            (Self::Pool(whose), StreamKey::Pool(pool)) => whose == pool,
+            _ => false,
+        }
+    }
 }
 
 /// What is to be listened to, and for whom.
 pub struct Subscription {
     /// Which stream it is.
     pub key: StreamKey,
+    /// What its messages are about.
+    pub contents: Contents,
     /// Where its publisher is.
     pub events: Endpoint,
     /// Where what was missed can be had.
@@ -56,8 +86,8 @@ pub struct Feed {
 
 enum Command {
     Add(Subscription),
-    /// Removes those of this inbox; of all workers or of one.
-    Remove(Arc<Inbox>, Option<u32>),
+    /// Removes those of this inbox.
+    Remove(Arc<Inbox>, Whose),
 }
 
 impl Feed {
@@ -81,9 +111,9 @@ impl Feed {
         self.command(Command::Add(subscription));
     }
 
-    /// Listens no longer for this inbox; to one worker, or to all.
-    pub fn unsubscribe(&self, inbox: &Arc<Inbox>, worker: Option<u32>) {
-        self.command(Command::Remove(Arc::clone(inbox), worker));
+    /// Listens no longer for this inbox.
+    pub fn unsubscribe(&self, inbox: &Arc<Inbox>, whose: Whose) {
+        self.command(Command::Remove(Arc::clone(inbox), whose));
     }
 
     fn command(&self, command: Command) {
@@ -167,9 +197,8 @@ impl Thread {
                     self.links.insert(self.next, Link::new(self.next, wanted));
                     self.next += 1;
                 }
-                Ok(Command::Remove(inbox, worker)) => self.links.retain(|_, link| {
-                    let is_its = Arc::ptr_eq(&link.wanted.inbox, &inbox);
-                    !is_its || worker.is_some_and(|worker| worker != link.wanted.key.worker)
+                Ok(Command::Remove(inbox, whose)) => self.links.retain(|_, link| {
+                    !(Arc::ptr_eq(&link.wanted.inbox, &inbox) && whose.has(link.wanted.key))
                 }),
                 Err(TryRecvError::Empty) => return Ok(()),
                 Err(TryRecvError::Disconnected) => return Err(TryRecvError::Disconnected),
@@ -194,7 +223,8 @@ mod tests {
         let inbox = Arc::new(Inbox::new());
         let weak = Arc::downgrade(&inbox);
         feed.subscribe(Subscription {
-            key: StreamKey::default(),
+            key: StreamKey::Rank { worker: 0, rank: 0 },
+            contents: Contents::Blocks,
             events: Endpoint::parse("tcp://127.0.0.1:9").expect("an endpoint"),
             replay: None,
             topic: String::new(),

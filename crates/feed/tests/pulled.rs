@@ -19,7 +19,11 @@ impl Bench {
     fn new() -> Self {
         let inbox = Arc::new(Inbox::new());
         let size = NonZeroU32::new(4).unwrap();
-        let pulled = Pulled::new(StreamKey::default(), Arc::clone(&inbox), size);
+        let pulled = Pulled::new(
+            StreamKey::Rank { worker: 0, rank: 0 },
+            Arc::clone(&inbox),
+            size,
+        );
         Self { pulled, inbox }
     }
 

@@ -13,7 +13,9 @@ use publisher::{Log, babble, publish, replay};
 use warmpath_core::receipt::Trust;
 use warmpath_core::scheduler::{Config, FeedOptions, GroupOptions, Scheduler, WorkerOptions};
 use warmpath_core::{Micros, WorkerId};
-use warmpath_feed::{Endpoint, Feed, Inbox, Parcel, StreamKey, StreamStatus, Subscription};
+use warmpath_feed::{
+    Contents, Endpoint, Feed, Inbox, Parcel, StreamKey, StreamStatus, Subscription, Whose,
+};
 
 /// The payloads of a recorded stream. A missing one fails the test.
 fn recorded(capture: &str) -> Vec<Vec<u8>> {
@@ -71,7 +73,8 @@ impl World {
     fn subscribe(&self, worker: u32, events: SocketAddr, replay: Option<SocketAddr>) {
         let endpoint = |address| Endpoint::parse(&format!("tcp://{address}")).expect("an endpoint");
         self.feed.subscribe(Subscription {
-            key: StreamKey { worker, rank: 0 },
+            key: StreamKey::Rank { worker, rank: 0 },
+            contents: Contents::Blocks,
             events: endpoint(events),
             replay: replay.map(endpoint),
             topic: String::new(),
@@ -95,7 +98,10 @@ impl World {
                 std::thread::sleep(Duration::from_millis(2));
             }
             for delivery in out {
-                let (worker, rank) = (WorkerId(delivery.key.worker), delivery.key.rank);
+                let StreamKey::Rank { worker, rank } = delivery.key else {
+                    panic!("{:?}", delivery.key);
+                };
+                let worker = WorkerId(worker);
                 match &delivery.parcel {
                     Parcel::Notice(notice) => {
                         self.scheduler.feed_notice(Micros(1), worker, rank, *notice);
@@ -103,6 +109,7 @@ impl World {
                     Parcel::Events(slice) => slice.iter().for_each(|event| {
                         self.scheduler.apply_event(Micros(1), worker, rank, &event);
                     }),
+                    Parcel::Objects(changes) => panic!("{changes:?}"),
                 }
             }
         }
@@ -116,7 +123,7 @@ impl World {
     }
 
     fn status(&self, worker: u32) -> StreamStatus {
-        let key = StreamKey { worker, rank: 0 };
+        let key = StreamKey::Rank { worker, rank: 0 };
         let own = self.inbox.status().into_iter().find(|(k, _)| *k == key);
         own.map(|(_, status)| status).unwrap_or_default()
     }
@@ -218,7 +225,7 @@ fn whoever_speaks_another_protocol_disturbs_nobody() {
     let error = |worker| world.status(worker).last_error.unwrap_or_default();
     assert_eq!(error(1), "the other side does not speak ZMTP");
     assert_eq!(error(2), "the other side sends a message that is too long");
-    world.feed.unsubscribe(&world.inbox, Some(2));
+    world.feed.unsubscribe(&world.inbox, Whose::Worker(2));
     world.until("its end", |w| w.inbox.status().len() == 3);
     assert!(world.blocks() > 0);
 }
@@ -232,7 +239,7 @@ fn an_engine_that_starts_anew_is_known_anew() {
     world.subscribe(0, events, Some(replay(&first)));
     world.until("the first life", |w| w.is_at(0, 19));
     let before = world.blocks();
-    world.feed.unsubscribe(&world.inbox, None);
+    world.feed.unsubscribe(&world.inbox, Whose::All);
     world.until("its end", |w| w.inbox.status().is_empty());
     world.subscribe(0, publish(&second, 0), Some(replay(&second)));
     world.until("the second life", |w| {

@@ -7,7 +7,7 @@ use support::{Out, end, parts, taken};
 use warmpath_core::Micros;
 use warmpath_core::event::Doubt::{Disconnected, Flooded, Gap, JoinedLate, Restarted, Unreadable};
 use warmpath_core::event::FeedNotice::{Begun, Lost, Resumed, Suspended};
-use warmpath_feed::{Ask, Inbox, MAX_PENDING, Message, Stream, StreamKey, StreamStatus};
+use warmpath_feed::{Ask, Contents, Inbox, MAX_PENDING, Message, Stream, StreamKey, StreamStatus};
 
 struct Bench {
     stream: Stream,
@@ -18,7 +18,12 @@ struct Bench {
 impl Bench {
     fn new(can_replay: bool) -> Self {
         let inbox = Arc::new(Inbox::new());
-        let stream = Stream::new(StreamKey::default(), Arc::clone(&inbox), can_replay);
+        let stream = Stream::new(
+            StreamKey::Rank { worker: 0, rank: 0 },
+            Arc::clone(&inbox),
+            Contents::Blocks,
+            can_replay,
+        );
         let now = Micros::from_secs(100);
         Self { stream, inbox, now }
     }
@@ -334,8 +339,8 @@ fn what_cannot_be_read_voids_the_stream_and_no_more() {
 #[test]
 fn a_publisher_that_floods_loses_its_own_and_is_replayed_when_there_is_room() {
     let mut bench = Bench::live(true);
-    let others = StreamKey { worker: 1, rank: 0 };
-    let mut other = Stream::new(others, Arc::clone(&bench.inbox), false);
+    let others = StreamKey::Rank { worker: 1, rank: 0 };
+    let mut other = Stream::new(others, Arc::clone(&bench.inbox), Contents::Blocks, false);
     other.message(bench.now, &parts(0, 1_000_000));
     let mut sent = 5;
     while bench.status().floods == 0 {
@@ -348,8 +353,8 @@ fn a_publisher_that_floods_loses_its_own_and_is_replayed_when_there_is_room() {
     bench.live_message(sent);
     let lost = bench.taken();
     let expected = [
-        Out::Notice(Begun),
         Out::Notice(Lost(Flooded)),
+        Out::Notice(Begun),
         Out::Event(1_000_000),
     ];
     assert_eq!(lost, expected, "and the other goes on");

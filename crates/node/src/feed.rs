@@ -1,4 +1,5 @@
-//! What a scheduler hears of its engines: the process's one feed, and this scheduler's inbox.
+//! What a scheduler hears of its engines and of what they share: the process's one feed, and this
+//! scheduler's inbox.
 //!
 //! The feed's thread never waits for a scheduler's lock; it wakes one of the scheduler's threads, and
 //! whoever calls into the scheduler applies a slice of what is waiting first.
@@ -11,15 +12,17 @@ use napi::threadsafe_function::ThreadsafeFunctionCallMode;
 use parking_lot::Mutex;
 use serde::Deserialize;
 
+use warmpath_core::event::Doubt;
 use warmpath_core::scheduler::{FeedOptions, Scheduler};
-use warmpath_core::{Micros, WorkerId};
+use warmpath_core::{GroupId, Micros, WorkerId};
 use warmpath_feed::{
-    Delivery, Endpoint, EndpointError, Feed, Inbox, Parcel, Pulled, StreamKey, StreamStatus,
-    Subscription,
+    Contents, Delivery, Endpoint, EndpointError, Feed, Inbox, ObjectRules, Parcel, Pulled,
+    StreamKey, StreamStatus, Subscription, Whose,
 };
 
 use crate::error::{Code, invalid, refused};
 use crate::handle::Wake;
+use crate::pool::Pools;
 
 /// What a decision applies first: tens of microseconds.
 pub(crate) const TURN_SLICE: usize = 512;
@@ -69,7 +72,6 @@ impl KvEvents {
         if self.is_pulled() {
             return Ok(Vec::new());
         }
-        let parsed = |text: &str| Endpoint::parse(text).map_err(|error| unusable(text, error));
         let events = parsed(&self.endpoint)?;
         let replay = self.replay.as_deref().map(parsed).transpose()?;
         let of_rank = |endpoint: &Endpoint, rank| {
@@ -83,6 +85,16 @@ impl KvEvents {
             })
             .collect()
     }
+}
+
+/// Reads an endpoint.
+pub(crate) fn parsed(text: &str) -> Result<Endpoint, Code> {
+    Endpoint::parse(text).map_err(|error| unusable(text, error))
+}
+
+fn feed() -> Result<&'static Feed, Code> {
+    let feed = FEED.as_ref();
+    feed.map_err(|error| invalid(format!("no thread for events: {error}")))
 }
 
 fn unusable(text: &str, error: EndpointError) -> napi::Error<Code> {
@@ -99,13 +111,12 @@ impl Ear {
         events: &KvEvents,
     ) -> Result<(), Code> {
         let endpoints = events.endpoints()?;
-        let feed = FEED.as_ref();
-        let feed = feed.map_err(|error| invalid(format!("no thread for events: {error}")))?;
+        let feed = feed()?;
         let added = core.add_feed(now, worker, events.options());
         added.map_err(|error| refused(&error))?;
         let inbox = self.inbox.get_or_insert_default();
         if events.is_pulled() {
-            let key = StreamKey {
+            let key = StreamKey::Rank {
                 worker: worker.0,
                 rank: 0,
             };
@@ -116,10 +127,11 @@ impl Ear {
         for (rank, (events_at, replay)) in (0..).zip(endpoints) {
             let wakes = Arc::clone(&self.wakes);
             feed.subscribe(Subscription {
-                key: StreamKey {
+                key: StreamKey::Rank {
                     worker: worker.0,
                     rank,
                 },
+                contents: Contents::Blocks,
                 events: events_at,
                 replay,
                 topic: events.topic.clone(),
@@ -130,14 +142,43 @@ impl Ear {
         Ok(())
     }
 
-    /// Listens no longer: to one worker, or to all.
-    pub(crate) fn deafen(&mut self, worker: Option<u32>) {
-        match worker {
-            Some(worker) => drop(self.pulled.remove(&worker)),
-            None => self.pulled.clear(),
+    /// Listens to a store from now on.
+    pub(crate) fn listen_to_pool(
+        &mut self,
+        pool: u32,
+        events: Endpoint,
+        rules: &ObjectRules,
+    ) -> Result<(), Code> {
+        let inbox = self.inbox.get_or_insert_default();
+        let wakes = Arc::clone(&self.wakes);
+        feed()?.subscribe(Subscription {
+            key: StreamKey::Pool(pool),
+            contents: Contents::Objects(rules.clone()),
+            events,
+            replay: None,
+            topic: String::new(),
+            inbox: Arc::clone(inbox),
+            wake: Box::new(move || wake_one(&wakes)),
+        });
+        Ok(())
+    }
+
+    /// Listens no longer.
+    pub(crate) fn deafen(&mut self, whose: Whose) {
+        match whose {
+            Whose::Worker(worker) => drop(self.pulled.remove(&worker)),
+            Whose::All => self.pulled.clear(),
+            Whose::Pool(_) => {}
         }
         if let (Some(inbox), Ok(feed)) = (&self.inbox, FEED.as_ref()) {
-            feed.unsubscribe(inbox, worker);
+            feed.unsubscribe(inbox, whose);
+        }
+    }
+
+    /// What a stream has told is void, by somebody else's word; what waits of it too.
+    pub(crate) fn doubt(&self, key: StreamKey, doubt: Doubt) {
+        if let Some(inbox) = &self.inbox {
+            inbox.doubt(key, doubt);
         }
     }
 
@@ -159,18 +200,26 @@ impl Ear {
     }
 
     /// Applies what is waiting, up to about `weight`; when there is more, a thread is woken for it.
-    pub(crate) fn hear(&mut self, now: Micros, core: &mut Scheduler, weight: usize) {
+    pub(crate) fn hear(
+        &mut self,
+        now: Micros,
+        (core, pools): (&mut Scheduler, &Pools),
+        weight: usize,
+    ) {
         let Some(inbox) = &self.inbox else {
             return;
         };
         let is_more = inbox.take(weight, &mut self.deliveries);
         for delivery in self.deliveries.drain(..) {
-            let (worker, rank) = (WorkerId(delivery.key.worker), delivery.key.rank);
-            match &delivery.parcel {
-                Parcel::Notice(notice) => core.feed_notice(now, worker, rank, *notice),
-                Parcel::Events(slice) => slice.iter().for_each(|event| {
-                    core.apply_event(now, worker, rank, &event);
-                }),
+            match delivery.key {
+                StreamKey::Rank { worker, rank } => {
+                    hear_engine(now, core, (WorkerId(worker), rank), &delivery.parcel);
+                }
+                StreamKey::Pool(number) => {
+                    if let Some(group) = pools.group(number) {
+                        hear_pool(now, core, group, &delivery.parcel);
+                    }
+                }
             }
         }
         if is_more {
@@ -179,16 +228,53 @@ impl Ear {
     }
 
     /// The streams of one worker.
-    pub(crate) fn status(&self, worker: WorkerId) -> Vec<(u32, StreamStatus)> {
+    pub(crate) fn status(&self, of: WorkerId) -> Vec<(u32, StreamStatus)> {
         let all = self.inbox.iter().flat_map(|inbox| inbox.status());
-        let own = all.filter(|(key, _)| key.worker == worker.0);
-        own.map(|(key, status)| (key.rank, status)).collect()
+        let own = all.filter_map(|(key, status)| match key {
+            StreamKey::Rank { worker, rank } if worker == of.0 => Some((rank, status)),
+            _ => None,
+        });
+        own.collect()
+    }
+
+    /// A store's stream, where somebody listens.
+    pub(crate) fn pool_stream(&self, pool: u32) -> Option<StreamStatus> {
+        let mut all = self.inbox.iter().flat_map(|inbox| inbox.status());
+        let own = all.find(|(key, _)| *key == StreamKey::Pool(pool));
+        own.map(|(_, status)| status)
     }
 }
 
 impl Drop for Ear {
     fn drop(&mut self) {
-        self.deafen(None);
+        self.deafen(Whose::All);
+    }
+}
+
+fn hear_engine(
+    now: Micros,
+    core: &mut Scheduler,
+    (worker, rank): (WorkerId, u32),
+    parcel: &Parcel,
+) {
+    match parcel {
+        Parcel::Notice(notice) => core.feed_notice(now, worker, rank, *notice),
+        Parcel::Events(slice) => slice.iter().for_each(|event| {
+            core.apply_event(now, worker, rank, &event);
+        }),
+        // No engine tells of objects.
+        Parcel::Objects(_) => {}
+    }
+}
+
+fn hear_pool(now: Micros, core: &mut Scheduler, group: GroupId, parcel: &Parcel) {
+    match parcel {
+        Parcel::Notice(notice) => core.pool_notice(now, group, *notice),
+        Parcel::Objects(changes) => changes.iter().for_each(|change| {
+            core.apply_object(now, group, (change.page, &change.part), change.is_there);
+        }),
+        // No store tells of blocks.
+        Parcel::Events(_) => {}
     }
 }
 

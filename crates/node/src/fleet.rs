@@ -7,6 +7,7 @@ use napi_derive::napi;
 use warmpath_core::load::Untracked;
 use warmpath_core::scheduler::Health;
 use warmpath_core::{GroupId, TargetId, WorkerId};
+use warmpath_feed::Whose;
 
 use crate::error::{Code, guard, invalid, refused};
 use crate::feed::IDLE_SLICE;
@@ -175,8 +176,7 @@ pub(crate) fn pulled_events(
                 why => Err(why),
             };
             let count = state.ear.pulled(worker, answer);
-            let State { core, ear, .. } = state;
-            ear.hear(time(now), core, IDLE_SLICE);
+            state.hear(time(now), IDLE_SLICE);
             Ok(count.map(|count| u32::try_from(count).unwrap_or(u32::MAX)))
         })
     })
@@ -278,7 +278,7 @@ pub(crate) fn set_health(
             let set = core.set_health(time(now), WorkerId(worker), health, settled);
             set.map_err(|e| refused(&e))?;
             if health == Health::Removed {
-                state.ear.deafen(Some(worker));
+                state.ear.deafen(Whose::Worker(worker));
             }
             Ok(())
         })

@@ -16,6 +16,7 @@ use parking_lot::Mutex;
 
 use warmpath_core::scheduler::{Outcome, Recalled, Scheduler, Settled};
 use warmpath_core::{GroupId, Micros, ReservationId, TargetId, WorkerId};
+use warmpath_feed::Whose;
 
 use crate::error::{Code, closed, invalid, refused};
 use crate::feed::Ear;
@@ -23,6 +24,7 @@ use crate::frame::Lists;
 use crate::journal::{Act, Journal};
 use crate::options::{NewTarget, NewWorker, Options};
 use crate::out;
+use crate::pool::Pools;
 
 /// Wakes a thread: weak, and one call in the queue is enough.
 pub(crate) type Wake = ThreadsafeFunction<(), (), (), Status, false, true, 1>;
@@ -39,6 +41,7 @@ pub(crate) struct State {
     pub(crate) lists: Lists,
     pub(crate) settled: Vec<Settled>,
     pub(crate) ear: Ear,
+    pub(crate) pools: Pools,
     pub(crate) worker_details: Vec<String>,
     pub(crate) target_details: Vec<String>,
     /// Details that were changed since the start.
@@ -165,7 +168,7 @@ impl Handle {
             let mut state = self.shared.state.lock();
             state.open_handles -= 1;
             if state.open_handles == 0 {
-                state.ear.deafen(None);
+                state.ear.deafen(Whose::All);
             }
             state.open_handles == 0
         };
@@ -215,6 +218,7 @@ impl State {
             lists: Lists::default(),
             settled: Vec::new(),
             ear: Ear::default(),
+            pools: Pools::default(),
             worker_details: Vec::new(),
             target_details: Vec::new(),
             revised: 0,
@@ -236,6 +240,9 @@ impl State {
         let rules = options.continuity.rules();
         state.core.set_base_rules(rules).map_err(|e| refused(&e))?;
         state.add_workers(Micros::default(), options.workers)?;
+        for pool in &options.pools {
+            state.add_pool(Micros::default(), pool)?;
+        }
         Ok(state)
     }
 }
@@ -247,6 +254,10 @@ pub(crate) fn check(text: &str) -> Result<(), Code> {
         if let Some(events) = worker.kv_events.take() {
             events.endpoints()?;
         }
+    }
+    for pool in &mut options.pools {
+        pool.endpoint()?;
+        pool.events = None;
     }
     State::new(options).map(drop)
 }
@@ -327,7 +338,7 @@ impl State {
             .core
             .replace_worker(now, old, worker.options(), &mut self.settled);
         let new = new.map_err(|e| refused(&e))?;
-        self.ear.deafen(Some(old.0));
+        self.ear.deafen(Whose::Worker(old.0));
         self.listen(now, new, worker)?;
         Ok(new.0)
     }
@@ -355,7 +366,7 @@ impl State {
 
     /// Applies what engines have told meanwhile, up to about `weight`.
     pub(crate) fn hear(&mut self, now: Micros, weight: usize) {
-        self.ear.hear(now, &mut self.core, weight);
+        self.ear.hear(now, (&mut self.core, &self.pools), weight);
     }
 
     /// Keeps what the scheduler is told, where a trace wants to know.

@@ -11,6 +11,7 @@ mod journal;
 mod models;
 mod options;
 mod out;
+mod pool;
 mod replay;
 mod report;
 mod scheduler;

@@ -16,6 +16,7 @@ use crate::error::{Code, invalid};
 use crate::feed::KvEvents;
 use crate::journal::JournalOptions;
 use crate::models::{Continuity, NewModel};
+use crate::pool::NewPool;
 
 /// A whole scheduler: its settings and the fleet that it starts with.
 #[derive(Deserialize)]
@@ -24,6 +25,9 @@ pub(crate) struct Options {
     pub(crate) groups: Vec<Group>,
     pub(crate) workers: Vec<NewWorker>,
     pub(crate) targets: Vec<NewTarget>,
+    /// Stores that groups share.
+    #[serde(default)]
+    pub(crate) pools: Vec<NewPool>,
     #[serde(default)]
     admission: Admission,
     #[serde(default)]

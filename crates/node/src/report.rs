@@ -79,6 +79,7 @@ pub(crate) fn status(state: &State) -> String {
         "receipts": status.receipts,
         "workers": workers,
         "targets": targets,
+        "pools": state.pool_figures(),
         "prefix": {
             "blocks": prefix.blocks,
             "runs": prefix.runs,
@@ -160,21 +161,34 @@ pub(crate) fn disagreement(found: &Disagreement) -> Value {
 }
 
 fn stream((rank, status): &(u32, StreamStatus)) -> Value {
+    let mut value = publisher(status);
+    value["rank"] = json!(rank);
+    value["blocks"] = json!(status.blocks);
+    value["replays"] = json!(status.replays);
+    value
+}
+
+/// A shared store's stream.
+pub(crate) fn pool_stream(status: &StreamStatus) -> Value {
+    let mut value = publisher(status);
+    value["objects"] = json!(status.blocks);
+    value
+}
+
+/// What is the same of whoever publishes.
+fn publisher(status: &StreamStatus) -> Value {
     let passed = status.tally.met();
     let passed: Map<String, Value> = passed
         .map(|(oddity, count)| (oddity.name().to_owned(), json!(count)))
         .collect();
     json!({
-        "rank": rank,
         "connected": status.is_connected,
         "sequence": status.sequence,
         "sentAt": status.sent_at.map(|seconds| seconds * 1_000.0),
         "messages": status.messages,
-        "blocks": status.blocks,
         "pending": status.pending,
         "gaps": status.gaps,
         "restarts": status.restarts,
-        "replays": status.replays,
         "floods": status.floods,
         "unreadable": status.unreadable,
         "disconnects": status.disconnects,
@@ -183,7 +197,7 @@ fn stream((rank, status): &(u32, StreamStatus)) -> Value {
     })
 }
 
-fn evidence(evidence: &Evidence) -> Value {
+pub(crate) fn evidence(evidence: &Evidence) -> Value {
     json!({
         "trust": trust(evidence.trust),
         "doubt": evidence.doubt.map(|doubt| doubt.name()),
@@ -265,6 +279,7 @@ fn candidate(core: &Scheduler, row: &Candidate) -> Value {
         "overlapTokens": row.overlap_tokens,
         "hostTokens": row.host_tokens,
         "diskTokens": row.disk_tokens,
+        "poolTokens": row.pool_tokens,
         "rank": row.rank,
         "prefillTokens": row.prefill_tokens,
         "activeTokens": row.active_tokens,

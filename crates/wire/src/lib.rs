@@ -26,7 +26,7 @@ mod trtllm;
 pub use batch::{Batch, KvDecoder};
 pub use error::{ErrorKind, WireError};
 pub use events::Events;
-pub use mooncake::{Change, ObjectDecoder, ObjectEvent};
+pub use mooncake::{Change, ObjectBatch, ObjectDecoder, ObjectEvent};
 pub use object::{Cut, Half, ObjectKey, Scheme};
 pub use tally::{Oddity, Tally};
 pub use trtllm::{TrtBatch, TrtLlmDecoder};

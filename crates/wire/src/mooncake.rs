@@ -2,7 +2,8 @@
 //!
 //! `[milliseconds, [event...], 0]`, each event a map about one object of the store. The keys that say
 //! which blocks an object holds are empty in practice, so the object's own key is what matters: see
-//! [`crate::ObjectKey`]. No event says that the store was emptied.
+//! [`crate::ObjectKey`]. Masters do not say that they were emptied; a form of events that was proposed
+//! for them does, and it is understood.
 use warmpath_core::prefix::Tier;
 
 use crate::error::{Result, WireError};
@@ -13,6 +14,16 @@ use crate::tally::{Oddity, Tally};
 /// A master sends at most 64 events at once.
 const MAX_BYTES: usize = 1 << 20;
 
+/// A message as a whole.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ObjectBatch {
+    /// When it was sent, by the master's clock, in seconds since the Unix epoch.
+    pub at: Option<f64>,
+    /// Whether something that was meant to be understood was not: objects may be gone that were not
+    /// taken note of.
+    pub is_lossy: bool,
+}
+
 /// What has happened to an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
@@ -20,6 +31,8 @@ pub enum Change {
     Stored,
     /// No copy of it is left.
     Removed,
+    /// No object is left; the event has no key.
+    Cleared,
 }
 
 /// One event of a store.
@@ -31,8 +44,8 @@ pub struct ObjectEvent<'a> {
     pub key: &'a str,
     /// Whose it is, where tenants are kept apart.
     pub tenant: Option<&'a str>,
-    /// Where it is; of a removed one, where it was last.
-    pub tier: Tier,
+    /// Where it is; of one that is gone, where it was last, if that is known here.
+    pub tier: Option<Tier>,
 }
 
 /// Reads the messages of one master.
@@ -62,7 +75,7 @@ impl ObjectDecoder {
         &mut self,
         payload: &'a [u8],
         events: &mut Vec<ObjectEvent<'a>>,
-    ) -> Result<()> {
+    ) -> Result<ObjectBatch> {
         if payload.len() > MAX_BYTES {
             return Err(WireError::too_long());
         }
@@ -78,23 +91,32 @@ impl ObjectDecoder {
         &mut self,
         cursor: &mut Cursor<'a>,
         events: &mut Vec<ObjectEvent<'a>>,
-    ) -> Result<()> {
+    ) -> Result<ObjectBatch> {
         let Head::Array(count @ 2..) = cursor.head()? else {
             return Err(WireError::not_a_batch());
         };
-        cursor.skip(1)?;
+        let mut batch = ObjectBatch {
+            at: match cursor.value()? {
+                Value::Uint(millis) => Some(millis as f64 / 1_000.0),
+                _ => None,
+            },
+            is_lossy: false,
+        };
         let Head::Array(listed) = cursor.head()? else {
             return Err(WireError::not_a_batch());
         };
         for _ in 0..listed {
             match read_event(cursor)? {
                 Ok(event) => events.push(event),
-                Err(oddity) => self.tally.count(oddity),
+                Err(oddity) => {
+                    batch.is_lossy |= oddity == Oddity::Malformed;
+                    self.tally.count(oddity);
+                }
             }
         }
         cursor.skip(u64::from(count - 2))?;
         match cursor.is_at_end() {
-            true => Ok(()),
+            true => Ok(batch),
             false => Err(WireError::malformed()),
         }
     }
@@ -131,14 +153,25 @@ fn event<'a>(
     let change = match kind.str().ok_or(Oddity::Malformed)? {
         b"stored" => Change::Stored,
         b"removed" => Change::Removed,
+        b"cleared" => Change::Cleared,
         _ => return Err(Oddity::UnknownEvent),
     };
-    let tier = tier_of(medium.str().ok_or(Oddity::Malformed)?);
+    let tier = medium.str().and_then(tier_of);
+    if change == Change::Stored && tier.is_none() {
+        return Err(match medium.str() {
+            Some(_) => Oddity::UnknownMedium,
+            None => Oddity::Malformed,
+        });
+    }
+    let key = match change {
+        Change::Cleared => "",
+        Change::Stored | Change::Removed => text(key).ok_or(Oddity::Malformed)?,
+    };
     Ok(ObjectEvent {
         change,
-        key: text(key).ok_or(Oddity::Malformed)?,
+        key,
         tenant: text(tenant).filter(|tenant| !tenant.is_empty()),
-        tier: tier.ok_or(Oddity::UnknownMedium)?,
+        tier,
     })
 }
 

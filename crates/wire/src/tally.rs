@@ -19,11 +19,17 @@ pub enum Oddity {
     Remote,
     /// An event of a medium that is not known here.
     UnknownMedium,
+    /// An object whose key is none of a page.
+    OtherObject,
+    /// An object of another tenant.
+    OtherTenant,
+    /// An object of another model, or of another writer.
+    OtherSpace,
 }
 
 impl Oddity {
     /// Every one.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 11] = [
         Self::UnknownEvent,
         Self::UnknownField,
         Self::Malformed,
@@ -32,6 +38,9 @@ impl Oddity {
         Self::OtherGroup,
         Self::Remote,
         Self::UnknownMedium,
+        Self::OtherObject,
+        Self::OtherTenant,
+        Self::OtherSpace,
     ];
 
     /// A stable name for reports.
@@ -46,6 +55,9 @@ impl Oddity {
             Self::OtherGroup => "other-group",
             Self::Remote => "remote",
             Self::UnknownMedium => "unknown-medium",
+            Self::OtherObject => "other-object",
+            Self::OtherTenant => "other-tenant",
+            Self::OtherSpace => "other-space",
         }
     }
 }
@@ -76,7 +88,8 @@ impl Tally {
         }
     }
 
-    pub(crate) fn count(&mut self, oddity: Oddity) {
+    /// One more.
+    pub fn count(&mut self, oddity: Oddity) {
         self.counts[oddity as usize] += 1;
     }
 }

@@ -201,19 +201,26 @@ fn a_master_tells_of_objects() {
         object("removed", "b_0_k", "disk"),
         object("pinned", "c", "cpu"),
         object("stored", "d", "tape"),
+        object("removed", "e_0_k", "tape"),
+        object("cleared", "", "cpu"),
         Value::from(3),
     ]);
     let (mut decoder, mut events) = (ObjectDecoder::new(), Vec::new());
-    decoder.decode(&payload, &mut events).expect("a batch");
+    let batch = decoder.decode(&payload, &mut events).expect("a batch");
+    assert_eq!((batch.at, batch.is_lossy), (Some(1_789_095_808.5), true));
     let expected = |change, key, tier| ObjectEvent {
         change,
         key,
         tenant: None,
         tier,
     };
-    let stored = expected(Change::Stored, "a_0_k", Tier::Host);
-    let removed = expected(Change::Removed, "b_0_k", Tier::Disk);
-    assert_eq!(events, [stored, removed]);
+    let told = [
+        expected(Change::Stored, "a_0_k", Some(Tier::Host)),
+        expected(Change::Removed, "b_0_k", Some(Tier::Disk)),
+        expected(Change::Removed, "e_0_k", None),
+        expected(Change::Cleared, "", None),
+    ];
+    assert_eq!(events, told, "what is gone is gone from whatever medium");
     let met: Vec<_> = decoder.tally().met().collect();
     let odd = [
         Oddity::UnknownEvent,
@@ -221,6 +228,13 @@ fn a_master_tells_of_objects() {
         Oddity::UnknownMedium,
     ];
     assert_eq!(met, odd.map(|oddity| (oddity, 1)));
+    let (mut quiet, mut few) = (ObjectDecoder::new(), Vec::new());
+    let known = master(vec![
+        object("removed", "a_0_k", "cpu"),
+        object("pinned", "c", "cpu"),
+    ]);
+    let batch = quiet.decode(&known, &mut few).expect("a batch");
+    assert!(!batch.is_lossy, "newer events are not missed");
     for end in 0..payload.len() {
         let mut events = Vec::new();
         assert!(

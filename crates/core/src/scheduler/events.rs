@@ -212,13 +212,17 @@ impl Scheduler {
         let Some(believed) = turn.believed.filter(|_| turn.form == Form::Tokens) else {
             return;
         };
+        if believed.pool > 0 {
+            self.compare_with_pool(turn.route.group, believed, reported);
+        }
         let feed = self.topology.worker_mut(id).and_then(|w| w.feed.as_mut());
         if let Some(feed) = feed.filter(|feed| feed.source() == Source::Engine) {
             let report = Report {
                 prompt: turn.counted_tokens,
                 reported_prompt: reported.prompt_tokens,
                 cached: believed.tokens,
-                reported_cached: reported.cached_tokens,
+                // Whether the store kept its word says nothing of the engine's.
+                reported_cached: reported.cached_tokens.filter(|_| believed.pool == 0),
                 offers_tools: turn.offers_tools,
                 is_salted: turn.is_salted,
             };

@@ -6,12 +6,13 @@
 //! the stream is; a stream under suspicion earns nothing at all. Knows no socket; whoever carries events
 //! says what may be missing ([`FeedNotice`]).
 use crate::block::Chain;
-use crate::event::{Doubt, FeedNotice};
+use crate::event::FeedNotice;
 use crate::id::{Micros, PlaceId};
 use crate::prefix::{Overlap, PrefixIndex, Tier};
 use crate::receipt::{Evidence, Trust};
 
 use super::agreement::Agreement;
+use super::standing::Standing;
 
 /// The most ranks of one worker.
 pub const MAX_RANKS: u32 = 64;
@@ -32,17 +33,7 @@ pub(super) struct Feed {
 #[derive(Clone, Debug)]
 struct Rank {
     places: [Option<PlaceId>; TIERS.len()],
-    stream: Stream,
-    suspended: Option<Doubt>,
-    since: Micros,
-}
-
-/// How much of what happened a stream has told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stream {
-    Silent,
-    Whole,
-    Partial(Doubt),
+    standing: Standing,
 }
 
 /// Whose word counts.
@@ -83,9 +74,7 @@ impl Feed {
     pub(super) fn new(now: Micros, ranks: u32, block_tokens: u32) -> Self {
         let rank = Rank {
             places: [None; TIERS.len()],
-            stream: Stream::Silent,
-            suspended: None,
-            since: now,
+            standing: Standing::new(now),
         };
         Self {
             block_tokens,
@@ -104,7 +93,7 @@ impl Feed {
                 since: found.since,
             };
         }
-        let ranks = self.ranks.iter().map(Rank::evidence);
+        let ranks = self.ranks.iter().map(|rank| rank.standing.evidence());
         let worst = ranks.min_by_key(|evidence| match evidence.trust {
             Trust::None => 0,
             Trust::Predicted => 1,
@@ -126,7 +115,7 @@ impl Feed {
 
     /// Whether nothing of the worker counts at the moment, by whomever it was told.
     pub(super) fn is_suspended(&self) -> bool {
-        self.ranks.iter().any(|rank| rank.suspended.is_some())
+        self.ranks.iter().any(|rank| rank.standing.is_suspended())
     }
 
     pub(super) fn ranks(&self) -> u32 {
@@ -174,19 +163,7 @@ impl Feed {
         let Some(rank) = self.ranks.get_mut(rank as usize) else {
             return false;
         };
-        let before = (rank.stream, rank.suspended);
-        match notice {
-            FeedNotice::Begun => (rank.stream, rank.suspended) = (Stream::Whole, None),
-            FeedNotice::Suspended(doubt) => rank.suspended = rank.suspended.or(Some(doubt)),
-            FeedNotice::Resumed => rank.suspended = None,
-            FeedNotice::Lost(doubt) => {
-                (rank.stream, rank.suspended) = (Stream::Partial(doubt), None);
-            }
-        }
-        if (rank.stream, rank.suspended) != before {
-            rank.since = now;
-        }
-        let is_void = matches!(notice, FeedNotice::Begun | FeedNotice::Lost(_));
+        let is_void = rank.standing.notice(now, notice);
         if is_void {
             self.agreement.believe_again();
         }
@@ -195,11 +172,8 @@ impl Feed {
 
     /// The engine has told that it is empty: what it tells from now on is all there is.
     pub(super) fn cleared(&mut self, now: Micros, rank: u32) {
-        if let Some(rank) = self.ranks.get_mut(rank as usize)
-            && rank.stream != Stream::Whole
-        {
-            rank.stream = Stream::Whole;
-            rank.since = now;
+        if let Some(rank) = self.ranks.get_mut(rank as usize) {
+            rank.standing.cleared(now);
         }
         self.agreement.believe_again();
     }
@@ -232,23 +206,6 @@ impl Feed {
             }
         }
         best
-    }
-}
-
-impl Rank {
-    fn evidence(&self) -> Evidence {
-        let (trust, doubt) = match (self.suspended, self.stream) {
-            (Some(doubt), _) => (Trust::None, Some(doubt)),
-            (None, Stream::Silent) => (Trust::Predicted, Some(Doubt::Silent)),
-            (None, Stream::Partial(doubt)) => (Trust::Degraded, Some(doubt)),
-            (None, Stream::Whole) => (Trust::Exact, None),
-        };
-        Evidence {
-            trust,
-            doubt,
-            cause: None,
-            since: self.since,
-        }
     }
 }
 

@@ -25,6 +25,7 @@ mod restore;
 mod scoring;
 mod settle;
 mod snapshot;
+mod standing;
 mod submit;
 mod topology;
 mod turn;

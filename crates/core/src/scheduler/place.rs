@@ -213,7 +213,10 @@ impl Placer<'_> {
             rank = known.feed.as_ref().and_then(|f| f.choice(row.rank));
             self.enter(turn, known, &row);
         }
-        let trust = trust(&turn.coverage, &row, evidence.trust);
+        let trust = match row.pool_tokens {
+            0 => trust(&turn.coverage, &row, evidence.trust),
+            _ => self.pool_trust(turn.route.group),
+        };
         let receipt = self.write_receipt(id, turn, picked, (trust, evidence));
         let uncached = turn.chain.tokens().saturating_sub(cached);
         self.load.begin(id, worker, &turn.chain, uncached);
@@ -232,6 +235,12 @@ impl Placer<'_> {
         }
     }
 
+    /// How good the evidence is behind what the group's store has.
+    fn pool_trust(&self, group: GroupId) -> Trust {
+        let shared = self.topology.groups[group.index()].pool.as_ref();
+        shared.map_or(Trust::None, |shared| shared.evidence().trust)
+    }
+
     /// The turn's prompt counts as cached at the worker, and is what its session goes on from.
     fn enter(&mut self, turn: &mut Reservation, worker: &Worker, row: &Candidate) {
         let place = worker.place;
@@ -240,6 +249,7 @@ impl Placer<'_> {
         turn.believed = Some(Believed {
             place: believed,
             tokens: row.cached_tokens(),
+            pool: row.pool_tokens,
         });
         self.prefix
             .coverage(believed, &turn.chain, &mut turn.coverage);

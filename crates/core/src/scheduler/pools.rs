@@ -11,8 +11,11 @@ use crate::event::FeedNotice;
 use crate::id::{GroupId, Micros, PlaceId, WorkerId};
 use crate::pool::{Layout, PageChange, Part, Pool};
 use crate::prefix::{PlaceOptions, StoredBlocks, Tier};
+use crate::receipt::{Evidence, Reported, Trust};
 
 use super::Scheduler;
+use super::reservation::Believed;
+use super::standing::Standing;
 
 /// No worker has this number: places of pools are nobody's.
 const NOBODY: WorkerId = WorkerId(u32::MAX);
@@ -35,14 +38,18 @@ pub struct PoolStatus {
     pub whole: usize,
     /// Of these, ones whose content no engine has told of.
     pub unplaced: usize,
-    /// Whether nothing counts, since something may be missing.
-    pub is_suspended: bool,
+    /// What its events are worth: nothing counts without trust.
+    pub evidence: Evidence,
     /// Objects of pages beyond the limit.
     pub refused: u64,
     /// Objects that pages of this layout do not have.
     pub foreign: u64,
     /// Times that it was emptied here.
     pub cleared: u64,
+    /// Tokens that decisions counted on it for, of turns whose engine has said what it read.
+    pub promised_tokens: u64,
+    /// Of these, tokens that the engines have read.
+    pub read_tokens: u64,
     /// Memory of the pages, without what the index has of them.
     pub bytes: usize,
 }
@@ -54,22 +61,43 @@ pub(super) struct SharedPool {
     place: PlaceId,
     /// Whole pages whose content nobody has told of yet.
     unplaced: HashSet<u64>,
-    is_suspended: bool,
+    standing: Standing,
     cleared: u64,
+    promised_tokens: u64,
+    read_tokens: u64,
 }
 
 impl SharedPool {
     /// Where its pages are, while they count.
     pub(super) fn place(&self) -> Option<PlaceId> {
-        (!self.is_suspended).then_some(self.place)
+        (!self.standing.is_suspended()).then_some(self.place)
+    }
+
+    /// How good what it has told is: of one that has told nothing nothing is predicted.
+    pub(super) fn evidence(&self) -> Evidence {
+        let known = self.standing.evidence();
+        Evidence {
+            trust: match known.trust {
+                Trust::Predicted => Trust::None,
+                trust => trust,
+            },
+            ..known
+        }
+    }
+
+    fn clear(&mut self) {
+        self.pool.clear();
+        self.unplaced = HashSet::new();
+        self.cleared += 1;
     }
 }
 
 impl Scheduler {
-    /// The group's engines share a store. To be called once a group.
+    /// The group's engines share a store, one a group. Nothing is known of it before its first event.
     ///
     /// # Errors
     /// `UNKNOWN_ID`; `DUPLICATE_ID` when it has one; `INVALID_ARGUMENT` for a layout of too many objects.
+    /// Nothing has changed then.
     pub fn add_pool(&mut self, now: Micros, group: GroupId, options: PoolOptions) -> Result<()> {
         self.set_time(now);
         let known = self.topology.groups.get(group.index());
@@ -87,10 +115,24 @@ impl Scheduler {
             pool,
             place,
             unplaced: HashSet::new(),
-            is_suspended: false,
+            standing: Standing::new(self.now),
             cleared: 0,
+            promised_tokens: 0,
+            read_tokens: 0,
         }));
         Ok(())
+    }
+
+    /// The group's engines share no store any more, or another one: what was known of it is void at once.
+    /// Returns whether there was one. O(runs that it had).
+    pub fn remove_pool(&mut self, now: Micros, group: GroupId) -> bool {
+        self.set_time(now);
+        let known = self.topology.groups.get_mut(group.index());
+        let Some(shared) = known.and_then(|group| group.pool.take()) else {
+            return false;
+        };
+        self.prefix.remove_place(shared.place);
+        true
     }
 
     /// An object of the group's store has come, or has gone. Returns what became of its page. Of a group
@@ -134,11 +176,8 @@ impl Scheduler {
         let Some(shared) = known.and_then(|group| group.pool.as_mut()) else {
             return;
         };
-        shared.is_suspended = matches!(notice, FeedNotice::Suspended(_));
-        if matches!(notice, FeedNotice::Begun | FeedNotice::Lost(_)) {
-            shared.pool.clear();
-            shared.unplaced = HashSet::new();
-            shared.cleared += 1;
+        if shared.standing.notice(self.now, notice) {
+            shared.clear();
             self.prefix.clear(shared.place);
         }
     }
@@ -151,12 +190,30 @@ impl Scheduler {
             pages: shared.pool.pages(),
             whole: shared.pool.whole(),
             unplaced: shared.unplaced.len(),
-            is_suspended: shared.is_suspended,
+            evidence: shared.evidence(),
             refused: shared.pool.refused(),
             foreign: shared.pool.foreign(),
             cleared: shared.cleared,
+            promised_tokens: shared.promised_tokens,
+            read_tokens: shared.read_tokens,
             bytes: shared.pool.bytes(),
         })
+    }
+
+    /// Holds what an engine says that it read against what a decision counted on the store for: what it
+    /// read beyond its own caches came from there.
+    pub(super) fn compare_with_pool(
+        &mut self,
+        group: GroupId,
+        believed: Believed,
+        reported: &Reported,
+    ) {
+        let shared = &mut self.topology.groups[group.index()].pool;
+        if let (Some(shared), Some(cached)) = (shared, reported.cached_tokens) {
+            let beyond = cached.saturating_sub(believed.tokens - believed.pool);
+            shared.promised_tokens += u64::from(believed.pool);
+            shared.read_tokens += u64::from(beyond.min(believed.pool));
+        }
     }
 
     /// An engine of the group has told what these blocks contain.

@@ -65,8 +65,10 @@ impl Route {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Believed {
     pub(super) place: PlaceId,
-    /// In all tiers.
+    /// In all tiers, and in the shared store.
     pub(super) tokens: u32,
+    /// Of these, in the store only.
+    pub(super) pool: u32,
 }
 
 /// One turn between its submit and its end.

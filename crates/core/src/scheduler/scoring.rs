@@ -169,10 +169,7 @@ impl Scorer<'_> {
             }
             let load = self.load.load(id).unwrap_or_default();
             let others = self.load.untracked(id);
-            let mut credit = self.credit(worker, chain, wanted.form, &scratch.overlap);
-            if let Some(pool) = pool {
-                self.go_on_in(pool, chain, unit, &mut credit);
-            }
+            let credit = self.credit(worker, chain, wanted.form, &scratch.overlap);
             let account = wanted.account.filter(|_| !worker.is_told_of(wanted.form));
             scratch.rows.push(Candidate {
                 worker: id,
@@ -180,6 +177,7 @@ impl Scorer<'_> {
                 overlap_tokens: account.map_or(credit.device, |a| a.correct(id, credit.device)),
                 host_tokens: credit.host,
                 disk_tokens: credit.disk,
+                pool_tokens: pool.map_or(0, |pool| self.behind(pool, chain, unit, credit)),
                 rank: credit.rank,
                 prefill_tokens: load.prefill_tokens,
                 active_tokens: load.block_tokens + others.tokens,
@@ -193,13 +191,13 @@ impl Scorer<'_> {
         }
     }
 
-    /// Adds what a shared store has behind all that the worker has itself. O(runs on the way).
-    fn go_on_in(&self, pool: PlaceId, chain: &Chain, unit: NonZeroU32, credit: &mut Credit) {
+    /// Tokens that a shared store has behind all that the worker has itself. O(runs on the way).
+    fn behind(&self, pool: PlaceId, chain: &Chain, unit: NonZeroU32, credit: Credit) -> u32 {
         let own = credit.tokens();
         // An engine computes the last token of a prompt whatever there is.
         let most = chain.tokens().saturating_sub(1) / unit;
         let reach = self.prefix.reach(pool, chain, own / unit).min(most);
-        credit.disk += chain.tokens_of(reach as usize).saturating_sub(own);
+        chain.tokens_of(reach as usize).saturating_sub(own)
     }
 
     /// What the decision may count at the worker. O(1) without a feed, else O(ranks × runs on the way).
@@ -279,13 +277,13 @@ fn kv_row(row: &Candidate, unit: NonZeroU32) -> KvRow {
         device: blocks(f64::from(row.overlap_tokens)),
         host: blocks(f64::from(row.host_tokens)),
         disk: blocks(f64::from(row.disk_tokens)),
+        external: blocks(f64::from(row.pool_tokens)),
         load: Some(KvLoad {
             prefill_tokens: row.prefill_tokens as f64,
             decode_blocks: blocks(row.active_tokens as f64),
             additional_blocks: blocks(f64::from(row.additional_tokens)),
             requests: f64::from(row.requests),
         }),
-        ..KvRow::default()
     }
 }
 

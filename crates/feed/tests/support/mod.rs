@@ -43,6 +43,7 @@ pub(crate) fn taken(inbox: &Inbox) -> Vec<Out> {
                 CacheEvent::Removed { names, .. } => Out::Event(names[0]),
                 other => panic!("{other:?}"),
             })),
+            Parcel::Objects(changes) => panic!("{changes:?}"),
         }
     }
     out

@@ -21,6 +21,7 @@ use crate::frame::{FrameBuffer, Parts};
 use crate::handle::State;
 use crate::models::NewModel;
 use crate::options::{Group, NewTarget, NewWorker, Options};
+use crate::pool::NewPool;
 use crate::report::receipt_value;
 
 /// The text of one prompt, whatever a trace says of it.
@@ -36,7 +37,7 @@ pub(crate) struct Decided {
 /// A scheduler that is told what another one was told.
 pub(crate) struct Again {
     state: State,
-    /// Groups with a worker whose engine tells what it has.
+    /// Groups with a worker whose engine tells what it has, or with a store that does.
     told: HashSet<u32>,
     /// What later prompts may go on from, and what its session is called here.
     prompts: HashMap<u64, (Prompt, String)>,
@@ -71,6 +72,7 @@ impl Again {
                 told.insert(worker.group);
             }
         }
+        told.extend(options.pools.iter().map(|pool| pool.group));
         Ok(Some(Self {
             state: State::new(options)?,
             told,
@@ -306,6 +308,14 @@ impl Again {
                 let group = Group::parse(&options.to_string())?;
                 let added = self.state.core.add_group(now, group.options());
                 added.map_err(|error| refused(&error))?;
+            }
+            Act::AddPool { options } => {
+                let pool = NewPool::parse(&options.to_string())?;
+                self.told.insert(pool.group);
+                let _ = self.state.add_pool(now, &pool);
+            }
+            Act::RemovePool { pool } => {
+                self.state.remove_pool(now, *pool);
             }
             Act::AddTarget { options } => {
                 let _ = self

@@ -103,6 +103,12 @@ pub(crate) enum Act {
     AddGroup {
         options: Value,
     },
+    AddPool {
+        options: Value,
+    },
+    RemovePool {
+        pool: u32,
+    },
     AddTarget {
         options: Value,
     },
@@ -392,13 +398,14 @@ pub(crate) fn bare(text: &str) -> Result<Value, Code> {
         if let Some(entry) = entry.as_object_mut() {
             entry.remove("detail");
             entry.remove("steps");
+            entry.remove("events");
             if let Some(events) = entry.get_mut("kvEvents") {
                 *events = json!({ "endpoint": "" });
             }
         }
     };
     strip(&mut options);
-    for list in ["workers", "targets"] {
+    for list in ["workers", "targets", "pools"] {
         let entries = options.get_mut(list).and_then(Value::as_array_mut);
         entries.into_iter().flatten().for_each(strip);
     }

@@ -165,6 +165,7 @@ impl Driver {
                 },
                 host_tokens: 0,
                 disk_tokens: 0,
+                pool_tokens: 0,
                 rank: None,
                 prefill_tokens: 0,
                 active_tokens: here.clone().map(|s| u64::from(s.tokens)).sum::<u64>()

@@ -3,6 +3,8 @@
 //! Numbers, times and names of the run are not compared: another run has others. What was decided is,
 //! and every term of every candidate. Costs are compared to twelve digits, since JSON texts of floats
 //! may be read with an error in the last one.
+use std::sync::LazyLock;
+
 use serde_json::Value;
 
 use warmpath_core::WorkerId;
@@ -33,12 +35,13 @@ const DECIDED: [&str; 17] = [
 ];
 
 /// The terms of a candidate.
-const TERMS: [&str; 10] = [
+const TERMS: [&str; 11] = [
     "worker",
     "rank",
     "overlapTokens",
     "hostTokens",
     "diskTokens",
+    "poolTokens",
     "prefillTokens",
     "activeTokens",
     "additionalTokens",
@@ -98,7 +101,7 @@ pub(super) fn first(recorded: &Value, now: &Value) -> Option<String> {
         before.iter().zip(after).find_map(|(before, after)| {
             let term = TERMS
                 .iter()
-                .find(|term| !is_same(&before[**term], &after[**term]))?;
+                .find(|term| !is_same(term_of(before, term), term_of(after, term)))?;
             Some(format!(
                 "{term} of {}",
                 before["worker"].as_str().unwrap_or("?")
@@ -110,6 +113,15 @@ pub(super) fn first(recorded: &Value, now: &Value) -> Option<String> {
     decided
         .map(|path| path[1..].replace('/', "."))
         .or_else(of_candidates)
+}
+
+/// Recordings of before there were shared stores have nothing of them.
+fn term_of<'a>(row: &'a Value, term: &str) -> &'a Value {
+    static NONE: LazyLock<Value> = LazyLock::new(|| Value::from(0));
+    match row.get(term) {
+        None if term == "poolTokens" => &NONE,
+        found => found.unwrap_or(&Value::Null),
+    }
 }
 
 fn at(receipt: &Value, path: &str) -> Value {
@@ -174,6 +186,7 @@ fn parse(receipt: &Value) -> Receipt {
         overlap_tokens: count(&row["overlapTokens"]),
         host_tokens: count(&row["hostTokens"]),
         disk_tokens: count(&row["diskTokens"]),
+        pool_tokens: count(&row["poolTokens"]),
         rank: row["rank"]
             .as_u64()
             .and_then(|rank| u32::try_from(rank).ok()),
