@@ -3,19 +3,26 @@
  * as a master writes them between, the scheduler on the other.
  */
 import { createHash } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
 
+import { diagnosePool, renderPools } from '../src/cli/diagnosis.js'
+import { renderStatus } from '../src/cli/render.js'
 import {
   type Candidate,
+  jsonl,
   type PoolOptions,
   type PoolStatus,
   Scheduler,
   type SchedulerOptions,
 } from '../src/index.js'
+import { verifyDecisions } from '../src/workload.js'
 import { Master } from './support/master.js'
 import { Engine } from './support/publisher.js'
 import { CHAT } from './support/requests.js'
+import { folder } from './support/trace.js'
 
 const BLOCK = 16
 const BLOCKS = 8
@@ -382,6 +389,67 @@ test('what is gone without an event is found, and whatever was believed with it'
   await master.put(pages(0, 3))
   await world.heard()
   t.deepEqual(world.credit()[1], [0, 3])
+})
+
+test('status and doctor have a row for each pool, and say what to change', async (t) => {
+  await using master = await Master.start()
+  await using world = await World.open(master, { pages: 3, http: master.http })
+  await world.connected()
+  await world.until(() => world.pool().master?.publishes === true)
+  await world.tell(stored(0, 2))
+  await master.put([...pages(0, 2), ...pages(6, 9)])
+  await world.heard()
+  const row = diagnosePool(world.pool())
+  t.like(row, { pool: 'store', events: 'flowing', publishes: true, objects: 10, trust: 'exact' })
+  t.deepEqual(row.advice, ['it has more pages than are remembered: raise `pages`'])
+  t.regex(
+    renderPools([row]),
+    /POOL +EVENTS[\s\S]*store +flowing +1 +exact +10 +3 +3 +1\n\nstore: it has/,
+  )
+  const shown = renderStatus(world.scheduler.status())
+  t.regex(shown, /pool +trust +whole[\s\S]*store +exact +3 +3 +10 +4 +1 +0 +0/)
+  const wrong = { ...world.pool(), refused: 0, wholePages: 0, unplacedPages: 0, foreign: 5 }
+  t.deepEqual(diagnosePool(wrong).advice, [
+    "5 objects are of another layout: compare it with the engines'",
+    'none of its pages is whole: compare `layout` with the engines',
+  ])
+  await using none = await Master.start({ publishes: false })
+  await using other = await World.open(none, { http: none.http })
+  await other.until(() => other.pool().evidence.doubt === 'no-events')
+  const off = diagnosePool(other.pool())
+  t.regex(off.advice.join(), /^its master publishes no events: build it with ENABLE_KV_EVENTS/)
+  t.regex(renderPools([off]), /store +off +- +degraded \(no-events\)/)
+  t.is(renderPools([]), '')
+})
+
+test('stores that come and go are steps of a recording, without their addresses', async (t) => {
+  const path = join(folder(t), 'all.jsonl')
+  const options = (pools: PoolOptions[]): SchedulerOptions => ({
+    workers: [{ id: 'a', url: 'http://a', kvEvents: 'tcp://127.0.0.1:9' }],
+    cache: { blockTokens: BLOCK },
+    pools,
+  })
+  const one = { id: 'one', events: 'tcp://127.0.0.1:10' }
+  const trace = { sink: jsonl({ path }), receipts: 'full' } as const
+  const scheduler = new Scheduler({ ...options([one]), trace })
+  const turn = async () => {
+    const taken = await scheduler.submit({ path: CHAT, tokens: TOKENS })
+    taken.complete({ promptTokens: TOKENS.length })
+  }
+  await turn()
+  scheduler.reconfigure(options([{ ...one, layout: LAYOUT }]))
+  await turn()
+  scheduler.reconfigure(options([]))
+  await turn()
+  scheduler.close()
+  await scheduler.flush()
+  const text = readFileSync(path, 'utf8')
+  t.is(text.match(/"do":"add-pool"/g)?.length, 1)
+  t.is(text.match(/"do":"remove-pool"/g)?.length, 2)
+  t.false(text.includes('127.0.0.1:10'))
+  const verified = await verifyDecisions([path])
+  t.deepEqual([verified.difference, verified.gaps], [null, []])
+  t.is(verified.of, 3)
 })
 
 const WORKERS = [{ id: 'a', url: 'http://a', kvEvents: 'tcp://a:1' }]

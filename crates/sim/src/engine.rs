@@ -12,10 +12,11 @@ use hashbrown::HashSet;
 
 use crate::config::{ConfigError, EngineConfig, Prefill, Reuse};
 use crate::event::{End, EngineEvent, EventKind, Nanos};
-use crate::pool::{Change, Pool};
+use crate::pool::{Change, Lower, Pool};
 use crate::request::{Request, RequestError};
 use crate::sequence::{Fate, Sequence};
 use crate::shelf::Shelf;
+use crate::store::Store;
 use crate::streak::{Detail, Streak};
 
 /// A modelled engine. See the crate's head for an example.
@@ -72,9 +73,20 @@ pub struct EngineStats {
 impl Engine {
     /// An empty engine at time 0. Takes memory for `num_gpu_blocks` entries of 40 bytes.
     pub fn new(config: EngineConfig) -> Result<Self, ConfigError> {
+        let lower = lower(&config);
+        Self::before(config, lower)
+    }
+
+    /// An empty engine that shares a store with others, in place of a host tier: what loading from it
+    /// costs is what the configuration says of that.
+    pub fn sharing(config: EngineConfig, store: &Store) -> Result<Self, ConfigError> {
+        Self::before(config, Lower::Shared(store.clone()))
+    }
+
+    fn before(config: EngineConfig, lower: Lower) -> Result<Self, ConfigError> {
         config.validate()?;
         Ok(Self {
-            pool: Pool::new(config.num_gpu_blocks, shelf(&config)),
+            pool: Pool::new(config.num_gpu_blocks, lower),
             config,
             now: 0,
             waiting: VecDeque::new(),
@@ -374,8 +386,10 @@ impl Engine {
 }
 
 /// The host tier of an engine, if it has one.
-fn shelf(config: &EngineConfig) -> Option<Shelf> {
-    let host = config.host?;
+fn lower(config: &EngineConfig) -> Lower {
+    let Some(host) = config.host else {
+        return Lower::Nothing;
+    };
     let blocks = host.capacity_tokens / u64::from(config.block_size);
-    Some(Shelf::new(blocks as usize))
+    Lower::Host(Shelf::new(blocks as usize))
 }

@@ -39,6 +39,7 @@ mod request;
 pub mod router;
 mod sequence;
 mod shelf;
+mod store;
 mod streak;
 mod tier;
 
@@ -47,4 +48,5 @@ pub use engine::{Engine, EngineStats};
 pub use event::{End, EngineEvent, EventKind, Nanos};
 pub use extents::{Eviction, ExtentConfig, PrefillOrder, StepCost};
 pub use request::{Request, RequestError};
+pub use store::{Store, StoreChange};
 pub use tier::HostTier;

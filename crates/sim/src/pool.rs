@@ -9,6 +9,7 @@
 use hashbrown::HashMap;
 
 use crate::shelf::Shelf;
+use crate::store::Store;
 
 /// A block of the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,8 +54,17 @@ pub(crate) struct Pool {
     found: HashMap<u64, Copies>,
     used: u32,
     changes: Vec<Change>,
-    /// Takes what is evicted, if there is one.
-    host: Option<Shelf>,
+    lower: Lower,
+}
+
+/// What is behind the cache.
+#[derive(Debug)]
+pub(crate) enum Lower {
+    Nothing,
+    /// Memory of its own, which takes what is evicted.
+    Host(Shelf),
+    /// A store of several engines, which takes whatever is computed.
+    Shared(Store),
 }
 
 /// The blocks of one identity, oldest first; nearly always one.
@@ -65,9 +75,9 @@ struct Copies {
 }
 
 impl Pool {
-    pub(crate) fn new(size: u32, host: Option<Shelf>) -> Self {
+    pub(crate) fn new(size: u32, lower: Lower) -> Self {
         Self {
-            host,
+            lower,
             blocks: vec![Block::default(); size as usize],
             blank: (0..size).rev().collect(),
             oldest: None,
@@ -100,14 +110,18 @@ impl Pool {
             .map_while(|h| self.found.get(h).map(|c| BlockId(c.first)))
     }
 
-    /// Blocks that the host tier has, one after the other from the first hash on.
+    /// Blocks that the tier behind it has, one after the other from the first hash on.
     pub(crate) fn hosted(&self, hashes: &[u64]) -> usize {
-        self.host.as_ref().map_or(0, |host| host.find(hashes))
+        match &self.lower {
+            Lower::Nothing => 0,
+            Lower::Host(host) => host.find(hashes),
+            Lower::Shared(store) => store.find(hashes),
+        }
     }
 
-    /// A block of the host tier is in the cache again.
+    /// A block of the tier behind it is in the cache again.
     pub(crate) fn came_back(&mut self, hash: u64) {
-        if let Some(host) = &mut self.host {
+        if let Lower::Host(host) = &mut self.lower {
             host.take(hash);
         }
     }
@@ -158,6 +172,9 @@ impl Pool {
                     hash,
                     origin,
                 });
+                if let Lower::Shared(store) = &self.lower {
+                    store.put(hash);
+                }
             }
         }
     }
@@ -205,7 +222,7 @@ impl Pool {
         } else if copies.rest.is_empty() {
             self.found.remove(&hash);
             self.changes.push(Change::Removed { hash });
-            if let Some(host) = &mut self.host {
+            if let Lower::Host(host) = &mut self.lower {
                 host.put(hash);
             }
         } else {
@@ -248,7 +265,7 @@ mod tests {
 
     #[test]
     fn the_least_recently_released_block_goes_first() {
-        let mut pool = Pool::new(2, None);
+        let mut pool = Pool::new(2, Lower::Nothing);
         let (a, b) = (pool.take().unwrap(), pool.take().unwrap());
         assert_eq!(pool.take(), None);
         pool.identify(a, None, 10, ORIGIN);
@@ -264,7 +281,7 @@ mod tests {
 
     #[test]
     fn an_identity_lives_as_long_as_one_copy() {
-        let mut pool = Pool::new(2, None);
+        let mut pool = Pool::new(2, Lower::Nothing);
         let (a, b) = (pool.take().unwrap(), pool.take().unwrap());
         pool.identify(a, None, 10, ORIGIN);
         pool.identify(b, None, 10, ORIGIN);

@@ -33,23 +33,24 @@ impl Shelf {
         hashes.iter().take_while(held).count()
     }
 
-    /// A block comes; one that is there counts as new.
-    pub(crate) fn put(&mut self, hash: u64) {
+    /// A block comes; one that is there counts as new. Returns the one that had to go for it.
+    pub(crate) fn put(&mut self, hash: u64) -> Option<u64> {
         self.next += 1;
         self.came.insert(hash, self.next);
         self.queue.push_back((hash, self.next));
+        let mut dropped = None;
         while self.came.len() > self.most {
-            let Some((oldest, came)) = self.queue.pop_front() else {
-                return;
-            };
+            let (oldest, came) = self.queue.pop_front()?;
             if self.came.get(&oldest) == Some(&came) {
                 self.came.remove(&oldest);
+                dropped = Some(oldest);
             }
         }
         if self.queue.len() > 2 * self.most + 16 {
             let came = &self.came;
             self.queue.retain(|(hash, at)| came.get(hash) == Some(at));
         }
+        dropped
     }
 
     /// A block goes back into the cache.

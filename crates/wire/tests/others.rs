@@ -218,7 +218,7 @@ fn a_master_tells_of_objects() {
         expected(Change::Stored, "a_0_k", Some(Tier::Host)),
         expected(Change::Removed, "b_0_k", Some(Tier::Disk)),
         expected(Change::Removed, "e_0_k", None),
-        expected(Change::Cleared, "", None),
+        expected(Change::Cleared, "", Some(Tier::Host)),
     ];
     assert_eq!(events, told, "what is gone is gone from whatever medium");
     let met: Vec<_> = decoder.tally().met().collect();
