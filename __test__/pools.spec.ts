@@ -335,7 +335,7 @@ test('objects of another model are not counted where the space is written, and d
   await master.put([...keysOf(0), ...keysOf(1, 'llama')])
   await unnamed.heard()
   t.deepEqual(unnamed.credit()[1], [0, 0])
-  t.like(unnamed.pool().evidence, { trust: 'degraded', doubt: 'ambiguous' })
+  t.like(unnamed.pool().evidence, { trust: 'none', doubt: 'ambiguous' })
 })
 
 test('a build without events is known by what its master says, and not waited for', async (t) => {
@@ -347,7 +347,7 @@ test('a build without events is known by what its master says, and not waited fo
   await using world = await World.open(master, { http: master.http }, logger)
   await world.until(() => world.pool().evidence.doubt === 'no-events')
   t.like(world.pool(), {
-    evidence: { trust: 'degraded' },
+    evidence: { trust: 'none' },
     master: { publishes: false, failures: 0 },
   })
   t.deepEqual(world.credit()[1], [0, 0])
@@ -418,7 +418,7 @@ test('status and doctor have a row for each pool, and say what to change', async
   await other.until(() => other.pool().evidence.doubt === 'no-events')
   const off = diagnosePool(other.pool())
   t.regex(off.advice.join(), /^its master publishes no events: build it with ENABLE_KV_EVENTS/)
-  t.regex(renderPools([off]), /store +off +- +degraded \(no-events\)/)
+  t.regex(renderPools([off]), /store +off +- +none \(no-events\)/)
   t.is(renderPools([]), '')
 })
 

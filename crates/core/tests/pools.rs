@@ -392,6 +392,10 @@ fn what_the_store_is_known_by_is_said_of_it_and_of_decisions_that_lean_on_it() {
     assert_eq!(known(&world), (Trust::Degraded, Some(Doubt::Gap)));
     world.only_in_the_store(2);
     assert_eq!(world.turn(24).1, Trust::Degraded);
+    for doubt in [Doubt::NoEvents, Doubt::Ambiguous] {
+        world.notice(FeedNotice::Lost(doubt));
+        assert_eq!(known(&world), (Trust::None, Some(doubt)));
+    }
     world.notice(FeedNotice::Suspended(Doubt::Disconnected));
     assert_eq!(known(&world), (Trust::None, Some(Doubt::Disconnected)));
     assert_eq!(world.cached()[1], (0, 0));

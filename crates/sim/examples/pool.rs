@@ -3,6 +3,7 @@
 //!
 //! Agent sessions over engines whose caches are too small for them, three times: without a store; with one
 //! that the engines share and the router knows nothing of; and with one whose objects the core is told of.
+//! All that without a gate and behind the one that lets cold prompts in one after the other (`lease`).
 //! Everything but the processor time of the upkeep is of a virtual clock, and the same on any machine.
 #![allow(clippy::print_stdout, reason = "a command prints its result")]
 use std::collections::{BTreeSet, HashMap};
@@ -10,14 +11,15 @@ use std::error::Error;
 use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
 
+use warmpath_core::admission::LeaseConfig;
 use warmpath_core::block::{Seed, TokenBlocks};
 use warmpath_core::event::{CacheEvent, FeedNotice};
 use warmpath_core::pool::{Layout, Part};
 use warmpath_core::prefix::{StoredBlock, StoredBlocks, Tier};
 use warmpath_core::receipt::Reported;
 use warmpath_core::scheduler::{
-    Completion, Config, FeedOptions, GroupOptions, Ids, PoolOptions, Prompt, Scheduler, Turn,
-    TurnKind, Verdict, WorkerOptions,
+    AdmissionConfig, Completion, Config, FeedOptions, GroupOptions, Ids, Outcome as Settles,
+    Placement, PoolOptions, Prompt, Scheduler, Settled, Turn, TurnKind, Verdict, WorkerOptions,
 };
 use warmpath_core::{GroupId, Micros, ReservationId, TargetId, WorkerId};
 use warmpath_sim::{
@@ -74,7 +76,6 @@ struct Session {
 struct Running {
     session: u32,
     reservation: ReservationId,
-    worker: u32,
     submitted: Nanos,
     prompt: u32,
     predicted: u32,
@@ -92,56 +93,24 @@ struct World {
     /// When each session goes on.
     agenda: BTreeSet<(Nanos, u32)>,
     running: HashMap<u64, Running>,
+    waiting: HashMap<ReservationId, Waiting>,
+    settled: Vec<Settled>,
     next: u64,
     out: Outcome,
 }
 
+/// A turn that may have to wait.
+struct Waiting {
+    session: u32,
+    submitted: Nanos,
+    tokens: Vec<u32>,
+}
+
 fn main() -> Result<(), Failure> {
     let mut rows = Vec::new();
-    let mut seen = Vec::new();
-    for (name, knows) in [
-        ("no_store", Knows::NoStore),
-        ("unseen", Knows::Nothing),
-        ("seen", Knows::Objects),
-    ] {
-        let mut out = World::new(knows)?.run()?;
-        out.first_tokens.sort_unstable();
-        let count = out.first_tokens.len();
-        let mean = out.first_tokens.iter().sum::<Nanos>() as f64 / count as f64 / 1e9;
-        let p95 = out.first_tokens[count * 95 / 100] as f64 / 1e9;
-        let share = out.computed_tokens as f64 / out.prompt_tokens as f64;
-        let row = |what: &str, value: f64, unit: &str| serde_json::json!({ "name": format!("pool.{name}.{what}"), "value": value, "unit": unit });
-        rows.push(row("computed_share", share, "of prompt tokens"));
-        rows.push(row("first_token_mean", mean, "s"));
-        rows.push(row("first_token_p95", p95, "s"));
-        rows.push(row("engine_busy", out.busy as f64 / 1e9, "s"));
-        let kept = (out.promised_tokens - out.broken_tokens) as f64;
-        let foreseen = kept / out.cached_tokens as f64;
-        rows.push(row("foreseen_share", foreseen, "of cached tokens"));
-        rows.push(row("broken", out.broken_tokens as f64, "tokens"));
-        seen.push((out, mean));
-    }
-    let [_, (unseen, before), (known, after)] = &seen[..] else {
-        return Err("three runs".into());
-    };
-    let upkeep = known.upkeep.as_secs_f64();
-    let saved = (unseen.busy as f64 - known.busy as f64) / 1e9;
-    let turns = known.first_tokens.len() as f64;
-    let virtual_seconds = known.ended as f64 / 1e9;
-    for (what, value, unit) in [
-        (
-            "objects_per_second",
-            known.objects as f64 / virtual_seconds,
-            "1/s of the clock",
-        ),
-        ("cpu_per_object", upkeep * 1e9 / known.objects as f64, "ns"),
-        ("cpu_per_turn", upkeep * 1e6 / turns, "us"),
-        ("bytes_per_page", known.page_bytes, "B"),
-        ("cpu_share", upkeep / virtual_seconds, "of a core"),
-        ("engine_seconds_saved", saved, "s"),
-        ("first_token_saved_per_turn", before - after, "s"),
-    ] {
-        rows.push(serde_json::json!({ "name": format!("pool.upkeep.{what}"), "value": value, "unit": unit }));
+    let lease = AdmissionConfig::Lease(LeaseConfig::default());
+    for (name, admission) in [("none", AdmissionConfig::None), ("lease", lease)] {
+        compare(name, admission, &mut rows)?;
     }
     for row in &rows {
         println!("{row}");
@@ -154,9 +123,66 @@ fn main() -> Result<(), Failure> {
     Ok(())
 }
 
+/// The three runs behind one gate.
+fn compare(
+    gate: &str,
+    admission: AdmissionConfig,
+    rows: &mut Vec<serde_json::Value>,
+) -> Result<(), Failure> {
+    let mut row = |name: &str, what: &str, value: f64, unit: &str| {
+        let name = format!("pool.{gate}.{name}.{what}");
+        rows.push(serde_json::json!({ "name": name, "value": value, "unit": unit }));
+    };
+    let mut runs = Vec::new();
+    for (name, knows) in [
+        ("no_store", Knows::NoStore),
+        ("unseen", Knows::Nothing),
+        ("seen", Knows::Objects),
+    ] {
+        let mut out = World::new(knows, admission.clone())?.run()?;
+        out.first_tokens.sort_unstable();
+        let count = out.first_tokens.len();
+        let mean = out.first_tokens.iter().sum::<Nanos>() as f64 / count as f64 / 1e9;
+        let p95 = out.first_tokens[count * 95 / 100] as f64 / 1e9;
+        let share = out.computed_tokens as f64 / out.prompt_tokens as f64;
+        let kept = (out.promised_tokens - out.broken_tokens) as f64;
+        row(name, "computed_share", share, "of prompt tokens");
+        row(name, "first_token_mean", mean, "s");
+        row(name, "first_token_p95", p95, "s");
+        row(name, "whole_run", out.ended as f64 / 1e9, "s");
+        row(name, "engine_busy", out.busy as f64 / 1e9, "s");
+        let foreseen = kept / out.cached_tokens as f64;
+        row(name, "foreseen_share", foreseen, "of cached tokens");
+        row(name, "broken", out.broken_tokens as f64, "tokens");
+        runs.push((out, mean));
+    }
+    let [_, (unseen, before), (known, after)] = &runs[..] else {
+        return Err("three runs".into());
+    };
+    let upkeep = known.upkeep.as_secs_f64();
+    let (turns, objects) = (known.first_tokens.len() as f64, known.objects as f64);
+    let seconds = known.ended as f64 / 1e9;
+    let busy = (unseen.busy as f64 - known.busy as f64) / 1e9;
+    for (what, value, unit) in [
+        ("objects_per_second", objects / seconds, "1/s of the clock"),
+        ("cpu_per_object", upkeep * 1e9 / objects, "ns"),
+        ("cpu_per_turn", upkeep * 1e6 / turns, "us"),
+        ("bytes_per_page", known.page_bytes, "B"),
+        ("engine_time_saved", busy, "s"),
+        ("first_token_saved_per_turn", before - after, "s"),
+    ] {
+        row("upkeep", what, value, unit);
+    }
+    Ok(())
+}
+
 impl World {
-    fn new(knows: Knows) -> Result<Self, Failure> {
-        let mut core = Scheduler::new(Config::default())?;
+    fn new(knows: Knows, admission: AdmissionConfig) -> Result<Self, Failure> {
+        let config = Config {
+            admission,
+            ..Config::default()
+        };
+        let mut core = Scheduler::new(config)?;
         let options = GroupOptions {
             block_tokens: BLOCK.get(),
             ..GroupOptions::default()
@@ -212,6 +238,8 @@ impl World {
                 .map(|session| (u64::from(session) * SECOND / 2, session))
                 .collect(),
             running: HashMap::new(),
+            waiting: HashMap::new(),
+            settled: Vec::new(),
             next: 1,
             out: Outcome::default(),
         })
@@ -222,9 +250,12 @@ impl World {
         loop {
             let arrival = self.agenda.first().map(|&(at, _)| at);
             let next = self.engines.iter().filter_map(Engine::next_event).min();
-            let Some(now) = arrival.into_iter().chain(next).min() else {
+            let wake = self.core.next_wake().map(|at| at.0 * 1_000);
+            let wake = wake.filter(|_| !self.waiting.is_empty());
+            let Some(now) = arrival.into_iter().chain(next).chain(wake).min() else {
                 break;
             };
+            let now = now.max(self.out.ended);
             for worker in 0..WORKERS {
                 self.engines[worker as usize].advance(now, &mut events);
                 for event in events.drain(..) {
@@ -236,6 +267,8 @@ impl World {
                 self.agenda.remove(&(at, session));
                 self.submit(now, session)?;
             }
+            self.core.advance(micros(now), &mut self.settled);
+            self.deliver(now)?;
             self.out.ended = now;
         }
         let stats = self.engines.iter().map(Engine::stats);
@@ -250,14 +283,17 @@ impl World {
     }
 
     fn submit(&mut self, now: Nanos, number: u32) -> Result<(), Failure> {
-        let session = &mut self.sessions[number as usize];
+        let session = &self.sessions[number as usize];
         let tokens = session.tokens.clone();
         let name = number.to_string();
         let turn = Turn {
             tenant: "",
             session: Some(&name),
             parent: None,
-            kind: TurnKind::Ordinary,
+            kind: match session.turns + 1 == TURNS {
+                true => TurnKind::Final,
+                false => TurnKind::Ordinary,
+            },
             targets: &[TargetId(0)],
             pin: None,
             tool_results: Ids::default(),
@@ -267,31 +303,55 @@ impl World {
             ask: Default::default(),
             prompt: Prompt::Tokens(&tokens),
         };
-        let taken = self.core.submit(micros(now), &turn, &mut Vec::new())?;
-        let Verdict::Go(go) = taken.verdict else {
-            return Err("nobody holds turns here".into());
+        let taken = self.core.submit(micros(now), &turn, &mut self.settled)?;
+        self.out.prompt_tokens += tokens.len() as u64;
+        let waiting = Waiting {
+            session: number,
+            submitted: now,
+            tokens,
         };
-        let answer: Vec<u32> = drawn(number, 1_000 + session.turns, ANSWER).collect();
+        self.waiting.insert(taken.reservation, waiting);
+        match taken.verdict {
+            Verdict::Go(go) => self.send(now, taken.reservation, &go),
+            Verdict::Hold => Ok(()),
+        }
+    }
+
+    /// Sends the turns that need not wait any more.
+    fn deliver(&mut self, now: Nanos) -> Result<(), Failure> {
+        while let Some(settled) = self.settled.pop() {
+            let Settles::Go(go) = settled.outcome else {
+                return Err("nobody gives up here".into());
+            };
+            self.send(now, settled.reservation, &go)?;
+        }
+        Ok(())
+    }
+
+    fn send(
+        &mut self,
+        now: Nanos,
+        reservation: ReservationId,
+        go: &Placement,
+    ) -> Result<(), Failure> {
+        let turn = self.waiting.remove(&reservation).ok_or("a turn of ours")?;
+        let session = &mut self.sessions[turn.session as usize];
+        let answer: Vec<u32> = drawn(turn.session, 1_000 + session.turns, ANSWER).collect();
         session.turns += 1;
         session.tokens.extend(&answer);
         let locals = TokenBlocks::plain(BLOCK, Seed::default()).local_hashes(&session.tokens);
-        let request = Request::new(self.next, &tokens, &answer, BLOCK.get())?;
-        let prompt = tokens.len() as u32;
-        self.out.prompt_tokens += u64::from(prompt);
+        let request = Request::new(self.next, &turn.tokens, &answer, BLOCK.get())?;
         self.out.promised_tokens += u64::from(go.predicted_cached_tokens);
-        self.running.insert(
-            self.next,
-            Running {
-                session: number,
-                reservation: taken.reservation,
-                worker: go.worker.0,
-                submitted: now,
-                prompt,
-                predicted: go.predicted_cached_tokens,
-                cached: None,
-                locals,
-            },
-        );
+        let running = Running {
+            session: turn.session,
+            reservation,
+            submitted: turn.submitted,
+            prompt: turn.tokens.len() as u32,
+            predicted: go.predicted_cached_tokens,
+            cached: None,
+            locals,
+        };
+        self.running.insert(self.next, running);
         self.engines[go.worker.index()].submit(now, request)?;
         self.next += 1;
         Ok(())
@@ -299,7 +359,6 @@ impl World {
 
     fn heard(&mut self, worker: u32, event: EngineEvent) {
         let at = micros(event.at);
-        let settled = &mut Vec::new();
         match event.kind {
             EventKind::Admitted { id, cached_tokens } => {
                 if let Some(running) = self.running.get_mut(&id)
@@ -313,6 +372,7 @@ impl World {
             }
             EventKind::FirstToken { id } => {
                 if let Some(running) = self.running.get(&id) {
+                    let settled = &mut self.settled;
                     self.core.first_token(at, running.reservation, settled);
                     self.out.first_tokens.push(event.at - running.submitted);
                 }
@@ -355,7 +415,6 @@ impl World {
         let Some(running) = self.running.remove(&id) else {
             return;
         };
-        debug_assert!(running.worker < WORKERS);
         let told = Completion {
             reported: Reported {
                 prompt_tokens: Some(running.prompt),
@@ -364,7 +423,7 @@ impl World {
             },
             ..Completion::default()
         };
-        (self.core).complete(micros(at), running.reservation, &told, &mut Vec::new());
+        (self.core).complete(micros(at), running.reservation, &told, &mut self.settled);
         let session = &mut self.sessions[running.session as usize];
         if session.turns == TURNS {
             return;

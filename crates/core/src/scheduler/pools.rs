@@ -7,7 +7,7 @@
 use hashbrown::HashSet;
 
 use crate::error::{Error, Result};
-use crate::event::FeedNotice;
+use crate::event::{Doubt, FeedNotice};
 use crate::id::{GroupId, Micros, PlaceId, WorkerId};
 use crate::pool::{Layout, PageChange, Part, Pool};
 use crate::prefix::{PlaceOptions, StoredBlocks, Tier};
@@ -73,16 +73,14 @@ impl SharedPool {
         (!self.standing.is_suspended()).then_some(self.place)
     }
 
-    /// How good what it has told is: of one that has told nothing nothing is predicted.
+    /// How good what it has told is: of one that has told nothing, or nothing of ours, nothing is known.
     pub(super) fn evidence(&self) -> Evidence {
         let known = self.standing.evidence();
-        Evidence {
-            trust: match known.trust {
-                Trust::Predicted => Trust::None,
-                trust => trust,
-            },
-            ..known
-        }
+        let trust = match (known.trust, known.doubt) {
+            (Trust::Predicted, _) | (_, Some(Doubt::NoEvents | Doubt::Ambiguous)) => Trust::None,
+            (trust, _) => trust,
+        };
+        Evidence { trust, ..known }
     }
 
     fn clear(&mut self) {
