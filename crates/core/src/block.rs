@@ -192,6 +192,15 @@ impl Chain {
         self.tokens = self.tokens_of(self.len());
     }
 
+    /// A chain of its first `blocks` blocks.
+    pub(crate) fn beginning(&self, blocks: usize) -> Self {
+        let mut beginning = Self::default();
+        let hashes = &self.hashes[..blocks.min(self.len())];
+        beginning.append(hashes, |blocks| self.tokens_of(blocks as usize));
+        beginning.namespace = self.namespace;
+        beginning
+    }
+
     /// Appends the hashes of blocks by their local ones. Their ends are for the caller to push.
     #[inline]
     fn push_locals(&mut self, locals: impl Iterator<Item = u64>) {

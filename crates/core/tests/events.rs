@@ -450,17 +450,18 @@ fn blocks_of_another_size_are_named_as_the_cause() {
     let mut world = World::begun(1);
     let tokens = prompt(1, 64);
     let locals = TokenBlocks::plain(SIZE, Default::default()).local_hashes(&tokens);
-    for (name, &local) in (1..).zip(&locals).take(4) {
-        assert_eq!(world.evidence(A), (Trust::Exact, None));
-        let blocks = [StoredBlock { name, local }];
+    let of_other_size = |world: &mut World, name: u64| {
+        let local = locals[name as usize];
         let blocks = StoredBlocks {
             parent: None,
             block_tokens: 16,
-            blocks: &blocks,
+            blocks: &[StoredBlock { name, local }],
         };
         let tier = Tier::Device;
         assert_eq!(world.tell(A, 0, &CacheEvent::Stored { tier, blocks }), 0);
-    }
+    };
+    assert_eq!(world.evidence(A), (Trust::Exact, None));
+    of_other_size(&mut world, 1);
     assert_eq!(
         world.evidence(A),
         (Trust::Predicted, Some(Doubt::BlockSize))
@@ -474,6 +475,92 @@ fn blocks_of_another_size_are_named_as_the_cause() {
     );
     world.store(A, 0, Tier::Device, &tokens, 0);
     assert_eq!(world.evidence(A), (Trust::Exact, None));
+    for name in 1..=4 {
+        let trust = world.evidence(A);
+        assert_eq!(trust, (Trust::Exact, None), "some had the right one");
+        of_other_size(&mut world, name);
+    }
+    assert_eq!(
+        world.evidence(A),
+        (Trust::Predicted, Some(Doubt::BlockSize))
+    );
+}
+
+/// A prompt that the engine has nothing of and computes, as far as it says.
+fn computed(world: &mut World, tokens: &[u32]) {
+    let submitted = world.scheduler.submit(
+        world.now,
+        &Turn {
+            pin: Some(A),
+            ..turn(Prompt::Tokens(tokens))
+        },
+        &mut world.settled,
+    );
+    let completion = Completion {
+        reported: Reported {
+            prompt_tokens: u32::try_from(tokens.len()).ok(),
+            cached_tokens: Some(0),
+            ..Reported::default()
+        },
+        ..Completion::default()
+    };
+    let id = submitted.unwrap().reservation;
+    let (now, settled) = (world.now, &mut world.settled);
+    world.scheduler.complete(now, id, &completion, settled);
+}
+
+#[test]
+fn a_first_block_that_is_not_told_of_says_at_once_that_tokens_differ() {
+    let mut world = World::begun(1);
+    computed(&mut world, &prompt(1, 33));
+    world.store(A, 0, Tier::Device, &prompt(50, 33), 0);
+    assert_eq!(world.evidence(A), (Trust::Exact, None), "it may be late");
+    world.now = world.now.plus(Micros::from_secs(6));
+    world.store(A, 0, Tier::Device, &prompt(51, 33), 0);
+    let found = world.scheduler.disagreement_of(A).unwrap();
+    assert_eq!(
+        (found.cause, found.ours, found.theirs),
+        (Cause::Tokens, 4, 0)
+    );
+    // It was only late.
+    world.store(A, 0, Tier::Device, &prompt(1, 33), 0);
+    assert_eq!(world.evidence(A), (Trust::Exact, None));
+}
+
+#[test]
+fn a_first_block_that_is_told_of_in_time_or_may_have_gone_is_no_matter() {
+    let mut world = World::begun(1);
+    computed(&mut world, &prompt(1, 33));
+    world.store(A, 0, Tier::Device, &prompt(1, 33), 0);
+    computed(&mut world, &prompt(2, 33));
+    world.remove(A, Tier::Device, &names(&prompt(1, 33))[7..]);
+    world.now = world.now.plus(Micros::from_secs(60));
+    world.store(A, 0, Tier::Device, &prompt(51, 33), 0);
+    assert_eq!(world.evidence(A), (Trust::Exact, None));
+    // Nothing was told of at all: nothing can be said.
+    let mut silent = World::begun(1);
+    computed(&mut silent, &prompt(1, 33));
+    silent.now = silent.now.plus(Micros::from_secs(60));
+    computed(&mut silent, &prompt(2, 33));
+    assert_eq!(silent.evidence(A), (Trust::Exact, None));
+}
+
+#[test]
+fn once_something_has_matched_a_missing_block_is_one_report_among_others() {
+    let mut world = World::begun(1);
+    for of in 1..=4 {
+        let known = prompt(100, 33);
+        world.store(A, 0, Tier::Device, &known, 0);
+        if of == 1 {
+            let (id, _) = world.go(Prompt::Tokens(&known));
+            world.complete(id, 32);
+        }
+        assert_eq!(world.evidence(A), (Trust::Exact, None), "{of}");
+        computed(&mut world, &prompt(of, 33));
+        world.now = world.now.plus(Micros::from_secs(6));
+    }
+    world.store(A, 0, Tier::Device, &prompt(51, 33), 0);
+    assert_eq!(world.evidence(A), (Trust::Predicted, Some(Doubt::Tokens)));
 }
 
 #[test]

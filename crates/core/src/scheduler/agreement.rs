@@ -5,6 +5,14 @@
 //! is, and how much of it was cached. One report may have a reason of its own (a block was removed
 //! meanwhile), several are a state, which ends when the engine begins anew. What is the matter is guessed
 //! from what differs, for the reader: the state does not depend on it.
+//!
+//! The first prompts say it at once: an engine that had nothing of one has computed its first block, and
+//! stores it. When it has told of others meanwhile and not of that one, its blocks are of other tokens;
+//! until something has matched that is enough, afterwards it counts like any report. Should it tell of the
+//! block after all, it was only late.
+use std::collections::VecDeque;
+
+use crate::block::Chain;
 use crate::event::{Cause, Doubt};
 use crate::id::Micros;
 
@@ -12,8 +20,12 @@ use crate::id::Micros;
 const CONTRADICTS: u8 = 2;
 /// Four in a row.
 const LIMIT: u8 = 8;
-/// Blocks of another size in a row, and none of the right one before, mean a wrong setting.
+/// Blocks of another size in a row that mean a wrong setting; the first one does before any of the right one.
 const WRONG_SIZES: u8 = 4;
+/// How late an engine may tell what it has stored.
+const LATE: Micros = Micros::from_secs(5);
+/// First blocks that are waited for at once.
+const AWAITED: usize = 4;
 
 /// Prompts and events that do not match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,12 +66,27 @@ pub(super) struct Report {
     pub(super) is_salted: bool,
 }
 
+/// The first block of a prompt that the engine had nothing of.
+#[derive(Clone, Debug)]
+pub(super) struct Awaited {
+    first: Chain,
+    cause: Cause,
+    until: Micros,
+}
+
 #[derive(Clone, Debug)]
 pub(super) struct Agreement {
     block_tokens: u32,
     /// The size of the engine's blocks, as its last store had it.
     engine_block_tokens: Option<u32>,
+    /// Whether any block was of our size.
+    has_size: bool,
     wrong_sizes: u8,
+    /// Whether anything has matched since the engine began.
+    has_matched: bool,
+    awaited: VecDeque<Awaited>,
+    /// What was not told of in time, where that is what was found.
+    missed: Option<Awaited>,
     doubts: u8,
     found: Option<Disagreement>,
 }
@@ -69,7 +96,11 @@ impl Agreement {
         Self {
             block_tokens,
             engine_block_tokens: None,
+            has_size: false,
             wrong_sizes: 0,
+            has_matched: false,
+            awaited: VecDeque::new(),
+            missed: None,
             doubts: 0,
             found: None,
         }
@@ -88,12 +119,14 @@ impl Agreement {
     pub(super) fn stored(&mut self, now: Micros, block_tokens: u32) {
         self.engine_block_tokens = Some(block_tokens);
         if block_tokens == self.block_tokens {
+            self.has_size = true;
             self.wrong_sizes = 0;
             self.found = self.found.filter(|found| found.cause != Cause::BlockSize);
             return;
         }
         self.wrong_sizes = self.wrong_sizes.saturating_add(1);
-        if self.wrong_sizes == WRONG_SIZES && self.found.is_none() {
+        let enough = if self.has_size { WRONG_SIZES } else { 1 };
+        if self.wrong_sizes == enough && self.found.is_none() {
             self.found = Some(Disagreement {
                 cause: Cause::BlockSize,
                 ours: self.block_tokens,
@@ -108,6 +141,12 @@ impl Agreement {
         let Some(contradiction) = self.contradiction(now, report) else {
             return;
         };
+        self.has_matched |= contradiction.is_none();
+        self.weigh(contradiction);
+    }
+
+    /// What is found once there is enough of it.
+    fn weigh(&mut self, contradiction: Option<Disagreement>) {
         self.doubts = match contradiction {
             Some(_) => (self.doubts + CONTRADICTS).min(LIMIT),
             None => self.doubts.saturating_sub(1),
@@ -117,9 +156,62 @@ impl Agreement {
         }
     }
 
+    /// The engine had nothing of a prompt that begins with this block: it will tell of it.
+    pub(super) fn expect(&mut self, now: Micros, report: &Report, first: impl FnOnce() -> Chain) {
+        if self.awaited.len() < AWAITED {
+            self.awaited.push_back(Awaited {
+                first: first(),
+                cause: cause_of(report),
+                until: now.plus(LATE),
+            });
+        }
+    }
+
+    /// Looks whether the engine `has` told of what it should have by now.
+    pub(super) fn look(&mut self, now: Micros, has: impl Fn(&Chain) -> bool) {
+        if self
+            .missed
+            .as_ref()
+            .is_some_and(|missed| has(&missed.first))
+        {
+            self.believe_again();
+        }
+        while self.awaited.front().is_some_and(|one| one.until <= now)
+            && let Some(due) = self.awaited.pop_front()
+        {
+            if has(&due.first) {
+                self.has_matched = true;
+                self.weigh(None);
+            } else if self.has_size && self.found.is_none() {
+                self.miss(now, due);
+            }
+        }
+    }
+
+    fn miss(&mut self, now: Micros, due: Awaited) {
+        if !self.has_matched {
+            self.doubts = LIMIT;
+        }
+        self.weigh(Some(Disagreement {
+            cause: due.cause,
+            ours: self.block_tokens,
+            theirs: 0,
+            since: now,
+        }));
+        self.missed = self.found.map(|_| due);
+    }
+
+    /// The engine gives blocks up: whether it has told of one cannot be seen any more.
+    pub(super) fn removed(&mut self) {
+        self.awaited.clear();
+    }
+
     /// A new engine, or an empty one, is believed anew.
     pub(super) fn believe_again(&mut self) {
         self.doubts = 0;
+        self.has_matched = false;
+        self.awaited.clear();
+        self.missed = None;
         self.found = self.found.filter(|found| found.cause == Cause::BlockSize);
     }
 
@@ -152,11 +244,15 @@ impl Agreement {
         if !is_other {
             return Some(None);
         }
-        let cause = match (report.is_salted, report.offers_tools) {
-            (true, _) => Cause::Salt,
-            (false, true) => Cause::KeyOrder,
-            (false, false) => Cause::Tokens,
-        };
-        Some(differ(cause, report.cached, reported))
+        Some(differ(cause_of(report), report.cached, reported))
+    }
+}
+
+/// What makes nothing match of prompts that are as long, most likely.
+fn cause_of(report: &Report) -> Cause {
+    match (report.is_salted, report.offers_tools) {
+        (true, _) => Cause::Salt,
+        (false, true) => Cause::KeyOrder,
+        (false, false) => Cause::Tokens,
     }
 }

@@ -6,10 +6,12 @@
 //! bounded; a clear costs O(runs of the worker).
 use std::num::NonZeroU32;
 
+use smallvec::SmallVec;
+
 use crate::error::{Error, Result};
 use crate::event::{CacheEvent, Cause, Doubt, FeedNotice};
 use crate::id::{GroupId, Micros, PlaceId, WorkerId};
-use crate::prefix::{PlaceOptions, Tier};
+use crate::prefix::{self, Coverage, PlaceOptions, Tier};
 use crate::receipt::{Evidence, Reported, Trust};
 
 use super::agreement::{Disagreement, Report};
@@ -85,6 +87,7 @@ impl Scheduler {
                 }
                 let place = self.event_place(id, rank, *tier);
                 let stored = place.map_or(0, |place| self.prefix.store(place, blocks));
+                self.look_for_due(id);
                 if let Ok(group) = self.topology.worker(id).map(|worker| worker.group) {
                     self.place_pages(group, blocks);
                 }
@@ -95,6 +98,9 @@ impl Scheduler {
                 place.map_or(0, |place| self.prefix.store_known(place, names))
             }
             CacheEvent::Removed { tier, names } => {
+                if let Some(feed) = self.feed_of(id, rank) {
+                    feed.agreement.removed();
+                }
                 let place = self.event_place(id, rank, *tier);
                 place.map_or(0, |place| self.prefix.remove(place, names))
             }
@@ -227,7 +233,29 @@ impl Scheduler {
                 is_salted: turn.is_salted,
             };
             feed.agreement.compare(now, &report);
+            let is_new = report.reported_cached == Some(0) && report.prompt.is_some();
+            if is_new && !turn.chain.is_empty() {
+                let first = || turn.chain.beginning(1);
+                feed.agreement.expect(now, &report, first);
+            }
         }
+    }
+
+    /// Looks for blocks that the engine must have told of by now among those that it has. O(1) unless
+    /// some are due, then O(ranks).
+    fn look_for_due(&mut self, id: WorkerId) {
+        let now = self.now;
+        let Some(feed) = self.topology.worker_mut(id).and_then(|w| w.feed.as_mut()) else {
+            return;
+        };
+        let places: SmallVec<[PlaceId; 4]> = feed.places().collect();
+        feed.agreement.look(now, |first| {
+            places.iter().any(|&place| {
+                let mut coverage = Coverage::new();
+                self.prefix.coverage(place, first, &mut coverage);
+                coverage.trust() == Some(prefix::Trust::Exact)
+            })
+        });
     }
 
     /// Nothing is known of the rank's cache any more, nor of what the router had sent to the worker.
