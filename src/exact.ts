@@ -15,6 +15,7 @@ import { type NoTokens, TokenSourceOfEngine } from './engines/index.js'
 import { requestHeaders, upstreamUrl } from './forward/index.js'
 import { readHeaders } from './identity/index.js'
 import type { Origin } from './link/frame.js'
+import { PerWorker } from './link/per-worker.js'
 import type { KnownTarget, KnownWorker } from './link/topology.js'
 import type { Link } from './link.js'
 import { native } from './native.js'
@@ -60,8 +61,7 @@ const ENGINES = 2
 
 export class Exact {
   readonly #parts: ExactParts
-  /** By worker number: one that comes back under the same name is another. */
-  readonly #engines = new Map<number, TokenSourceOfEngine>()
+  readonly #engines = new PerWorker(() => new TokenSourceOfEngine(() => performance.now()))
   /** Groups whose disagreement has been told. */
   readonly #said = new Set<number>()
   #turn = 0
@@ -162,25 +162,20 @@ export class Exact {
   }
 
   async #askEngines(prompt: Prompt, limit: Limit): Promise<Uint32Array | NoTokens> {
-    const workers = this.#parts.link.topology.workersOf(prompt.target.group)
+    const { topology } = this.#parts.link
+    const workers = topology.workersOf(prompt.target.group)
     let found: Uint32Array | NoTokens = 'resting'
     let asked = 0
     this.#turn += 1
     for (let at = 0; at < workers.length && asked < ENGINES && !limit.isOver(); at += 1) {
       const worker = workers[(this.#turn + at) % workers.length]
-      const engine = worker && this.#engineOf(worker)
+      const engine = worker && this.#engines.of(topology, worker)
       if (worker === undefined || engine === undefined || engine.rests) continue
       asked += 1
       found = await engine.ask({ ...this.#requestTo(worker, prompt), signal: limit.signal })
       if (found !== 'failed') return found
     }
     return found
-  }
-
-  #engineOf({ index }: KnownWorker): TokenSourceOfEngine {
-    const known = this.#engines.get(index) ?? new TokenSourceOfEngine(() => performance.now())
-    this.#engines.set(index, known)
-    return known
   }
 
   #requestTo(worker: KnownWorker, { request, dialect, body, raw, target }: Prompt) {

@@ -73,6 +73,12 @@ export class Topology {
     return this.#workerIds.has(id)
   }
 
+  /** Whether the worker of that number has not been removed. */
+  isWorker(index: number): boolean {
+    const worker = this.#workers[index]
+    return worker !== undefined && this.#workerIds.get(worker.id) === worker
+  }
+
   /** Whether the two have not been removed. */
   isThere(target: KnownTarget, worker: KnownWorker): boolean {
     return (
