@@ -106,6 +106,12 @@ export declare function groupDisagreement(handle: SchedulerHandle, group: number
 /** The place of a held turn among those of its group, from 1; 0 when it is not held. */
 export declare function holdPosition(handle: SchedulerHandle, reservation: number): number
 
+/**
+ * The worker that answers the turn says what tokens its prompt is. What that changes is what engines'
+ * events are found by, and these are in no journal either.
+ */
+export declare function learnTokens(handle: SchedulerHandle, now: number, reservation: number, tokens: Uint32Array): void
+
 /** A run that has not begun. */
 export declare function openRun(): RunHandle
 

@@ -857,6 +857,7 @@ module.exports.firstToken = nativeBinding.firstToken
 module.exports.generateWorkload = nativeBinding.generateWorkload
 module.exports.groupDisagreement = nativeBinding.groupDisagreement
 module.exports.holdPosition = nativeBinding.holdPosition
+module.exports.learnTokens = nativeBinding.learnTokens
 module.exports.openRun = nativeBinding.openRun
 module.exports.openScheduler = nativeBinding.openScheduler
 module.exports.pollScheduler = nativeBinding.pollScheduler

@@ -79,6 +79,7 @@ test('the native options carry every default', (t) => {
       receipts: 4096,
       blocks: 4_000_000,
       owners: 1_000_000,
+      answerTokens: 16_000_000,
     },
     seed: 0,
   })

@@ -53,10 +53,11 @@ test('every native call that can change a decision is kept as a step', (t) => {
   const name = (call: string) => /^\w+/.exec(call)?.[0] ?? call
   const isKept = (call: string) => /\.note\(|journal|state\.advance\(/.test(call)
   // Closing cancels turn by turn, which is kept where it is done.
-  // Nor is what engines tell kept.
+  // Nor is what engines tell kept: of their caches, and of the tokens by which these are found.
   const bare = [
     'pulled_events',
     'pool_told',
+    'learn_tokens',
     'close_scheduler',
     'recall_body',
     'prompt_tokens',

@@ -7,6 +7,7 @@
  * are no tokens the turn is known by its text, and its receipt says why.
  *
  * Tokens are of one model: a request that could go to several groups of workers is known by its text.
+ * Where they are learnt from answers nobody is asked: the core knows what it has been told of each target.
  * Cost: parsing the body, which is not parsed again, and what is asked.
  */
 import type { Catalog, Logger, TokenSettings } from './config/index.js'
@@ -86,6 +87,9 @@ export class Exact {
     if (target === undefined || targets.every(({ tokens }) => tokens === 'text')) {
       return { request: known, origin: 'given' }
     }
+    if (targets.every(({ tokens }) => tokens === 'text' || tokens === 'answers')) {
+      return { request: known, origin: this.#ofAnswers(targets, dialect, body) }
+    }
     const isOne = targets.every(
       ({ group, tokens }) => group === target.group && tokens === target.tokens,
     )
@@ -100,6 +104,20 @@ export class Exact {
     }
     this.#parts.logger?.debug({ target: target.name, why: tokens }, 'no tokens: known by its text')
     return { request: known, origin: tokens }
+  }
+
+  /** Whether its text may be known by what earlier answers said: each target's by those of its own. */
+  #ofAnswers(
+    targets: readonly KnownTarget[],
+    dialect: Dialect,
+    body: Record<string, unknown>,
+  ): Origin {
+    // No other API of vLLM's tells tokens.
+    if (dialect.name !== 'openai-chat') return 'unsupported'
+    if (hasImages(body, dialect.items)) return 'media'
+    const asking = targets.filter(({ tokens }) => tokens === 'answers')
+    const agreeing = asking.filter((target) => !this.#disagrees(target))
+    return agreeing.length === 0 ? 'disagreement' : 'answers'
   }
 
   /** Whether the group's events have turned out to be of other tokens; said once, until that is over. */

@@ -304,6 +304,11 @@ export class Link {
     this.#tell((handle, now, out) => native.firstToken(handle, now, reservation, out))
   }
 
+  /** What tokens the turn's prompt is, by the word of the engine that answers it. */
+  learnTokens(reservation: number, tokens: Uint32Array): void {
+    this.read((handle, now) => native.learnTokens(handle, now, reservation, tokens))
+  }
+
   complete(reservation: number, { usage, finished, toolCalls, state }: Completion): void {
     const counts = this.#usage
     counts[0] = countOf(usage?.promptTokens) ?? -1

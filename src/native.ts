@@ -60,6 +60,7 @@ export interface NativeFace {
     out: Float64Array,
   ): void
   firstToken(handle: SchedulerHandle, now: number, id: number, out: Float64Array): void
+  learnTokens(handle: SchedulerHandle, now: number, id: number, tokens: Uint32Array): void
   completeTurn(
     handle: SchedulerHandle,
     now: number,

@@ -6,8 +6,8 @@
  * forgetting one costs its room for a while and not for ever. The request body is the client's own
  * bytes wherever nothing in it has to change.
  *
- * Cost: `init` is built when it is first read (re-serialising the body only when the model name or
- * the usage option must change). Makes no decision.
+ * Cost: `init` is built when it is first read (re-serialising the body only when the model name, or what
+ * is asked of the upstream on the client's behalf, must change). Makes no decision.
  */
 import { isDeepStrictEqual } from 'node:util'
 import type { Logger } from './config/index.js'
@@ -15,10 +15,8 @@ import { sealedPieces, type Usage, withoutSealed } from './dialects/index.js'
 import { WarmpathError } from './errors.js'
 import { affinityId } from './forward/affinity.js'
 import {
-  askForUsage,
   hasOwnCredential,
   requestHeaders,
-  UsageChunkFilter,
   upstreamUrl,
   withoutCredentials,
 } from './forward/index.js'
@@ -28,6 +26,7 @@ import type { KnownTarget, KnownWorker } from './link/topology.js'
 import type { Completion, Link, LockName, Placement } from './link.js'
 import { type AffinityKnob, affinityKnob } from './providers/index.js'
 import type { TurnTrace } from './trace/index.js'
+import { type Behalf, behalfOf, takersOf, withBehalf } from './turn/behalf.js'
 import { checkAnswer, checkResponse } from './turn/check.js'
 import { isEventStream, observeResponse } from './turn/observe.js'
 import { type Break, breaksAt, foreignSeals, ownerBook } from './turn/portability.js'
@@ -375,7 +374,7 @@ export class Turn {
       dialect: this.#plan.read.dialect,
       reservation: this.#reservation,
       maxBytes: this.#plan.maxBytes,
-      filter: this.#asksUsage() ? new UsageChunkFilter() : undefined,
+      ...takersOf(this.#behalf(), (tokens) => this.#reservation.learnTokens(tokens)),
     }
   }
 
@@ -404,18 +403,25 @@ export class Turn {
     const { body, raw, dialect, facts } = this.#plan.read
     if (body === undefined) return undefined
     const renamed = this.model !== '' && facts?.model !== this.model
-    const asks = this.#asksUsage()
+    const behalf = this.#behalf()
     const foreign = this.#foreignSeals()
     const strips = this.#route.stripped || foreign.size > 0
     const affinity = this.#affinity('body')
-    if (raw !== undefined && !renamed && !asks && !strips && affinity === undefined) {
+    if (
+      raw !== undefined &&
+      !renamed &&
+      !behalf.usage &&
+      !behalf.tokens &&
+      !strips &&
+      affinity === undefined
+    ) {
       return raw as string | Uint8Array<ArrayBuffer>
     }
     const ids = this.#route.stripped ? undefined : foreign
     const bare = strips ? withoutSealed(body, dialect.items, ids) : body
     const sent = renamed ? dialect.withModel(bare, this.model) : bare
     const whole = affinity === undefined ? sent : { ...sent, ...affinity }
-    return jsonOf(asks ? askForUsage(whole) : whole)
+    return jsonOf(withBehalf(whole, behalf))
   }
 
   /** What the provider is to be told in this place, unless the client has. */
@@ -444,10 +450,8 @@ export class Turn {
     return this.#foreign
   }
 
-  /** Chat streams tell their usage on request only. */
-  #asksUsage(): boolean {
-    const { dialect, facts } = this.#plan.read
-    return dialect.name === 'openai-chat' && facts?.stream === true && !facts.usageAsked
+  #behalf(): Behalf {
+    return behalfOf(this.#plan.read, this.#target.tokens)
   }
 }
 

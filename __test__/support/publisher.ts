@@ -20,7 +20,8 @@ class Engine implements AsyncDisposable {
     await engine.#router.bind(at[1] ?? '')
     engine.events = engine.#publisher.lastEndpoint ?? ''
     engine.replay = engine.#router.lastEndpoint ?? ''
-    void engine.#answer()
+    // Who asks while it is closed is not answered.
+    engine.#answer().catch(() => undefined)
     return engine
   }
 

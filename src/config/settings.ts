@@ -56,6 +56,7 @@ const LIMITS = {
   receipts: 4096,
   blocks: 4_000_000,
   owners: 1_000_000,
+  answerTokens: 16_000_000,
   bodyBytes: 64 * 1024 * 1024,
 }
 type ScoreField = keyof typeof DEFAULT_SCORE

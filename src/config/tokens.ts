@@ -20,7 +20,7 @@ export type Tokenize = (
   prompt: PromptToTokenize,
 ) => Uint32Array | undefined | Promise<Uint32Array | undefined>
 
-export const TOKEN_SOURCES = ['text', 'engine', 'tokenize'] as const
+export const TOKEN_SOURCES = ['text', 'engine', 'tokenize', 'answers'] as const
 export type TokenSource = (typeof TOKEN_SOURCES)[number]
 
 export interface TokenSettings {

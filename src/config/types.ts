@@ -321,7 +321,10 @@ export interface CacheOptions extends CacheRuleOptions {
 export interface TokenOptions {
   /**
    * `text` (default); `engine`: an engine of the group is asked, at `<path>/render` or `/tokenize`, with
-   * the very bytes that it will be sent; `tokenize` (default where that is given): the function.
+   * the very bytes that it will be sent; `tokenize` (default where that is given): the function;
+   * `answers`: nobody is asked before a turn, vLLM is asked to answer chats with the tokens of their
+   * prompts (`return_token_ids`, taken out again of what the client gets), and a turn that goes on from
+   * one is known by these as far.
    */
   from?: TokenSource
   tokenize?: Tokenize
@@ -344,6 +347,8 @@ export interface LimitOptions {
   receipts?: number
   blocks?: number
   owners?: number
+  /** Tokens of prompts that are known from answers. Default 16 million, of 8 bytes a block. */
+  answerTokens?: number
   /** Largest request body after decompression, and largest JSON answer that is read. Default 64 MiB. */
   bodyBytes?: number
 }

@@ -6,5 +6,6 @@
  * already. `upstreamUrl` joins a worker's base with a client's path the way turns do.
  */
 export { type HeaderPlan, hasOwnCredential, requestHeaders, responseHeaders } from './headers.js'
+export { askForTokens, TokenIds, type TokenIdsPlan } from './token-ids.js'
 export { upstreamUrl, withoutCredentials } from './url.js'
 export { askForUsage, UsageChunkFilter } from './usage.js'

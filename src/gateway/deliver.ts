@@ -16,6 +16,8 @@ import { isEventStream, passedHeaders } from './headers.js'
 
 /** What reads an answer on its way: an AnswerWatch. */
 interface Through {
+  /** Whether what it gives back may have another length than what it is told. */
+  readonly rewrites: boolean
   /** Whether the answer has told its end. */
   readonly isOver: boolean
   push(piece: Uint8Array): Uint8Array
@@ -25,6 +27,7 @@ interface Through {
 
 /** Reads nothing and changes nothing. */
 const UNREAD: Through = {
+  rewrites: false,
   isOver: false,
   push: (piece) => piece,
   end: () => new Uint8Array(0),
@@ -40,9 +43,9 @@ interface Delivery {
 
 /** Sends head and body. Rejects with why the body broke, or why the exchange was given up. */
 async function deliver(exchange: Exchange, delivery: Delivery): Promise<void> {
-  const { answer } = delivery
+  const { answer, through } = delivery
   try {
-    exchange.head(answer.status, passedHeaders(answer.headers))
+    exchange.head(answer.status, passedHeaders(answer.headers, through?.rewrites ?? false))
   } catch (error) {
     answer.drop()
     throw error

@@ -3,7 +3,7 @@
  *
  * What may cross is `responseHeaders`' rule, written for answers that were decoded and may be
  * framed anew. Here bytes pass as they came, so their encoding is told as it came too, and their
- * length, unless events may be taken out of them. `x-warmpath-*` headers of a worker are dropped: a
+ * length, unless something may be taken out of them. `x-warmpath-*` headers of a worker are dropped: a
  * client must be able to believe that they are this gateway's.
  */
 import type { IncomingHttpHeaders } from 'node:http'
@@ -13,12 +13,16 @@ import type { About } from './exchange.js'
 /** Name and value, in order; a name may come more than once. */
 type HeaderList = readonly [string, string][]
 
-/** An answer's headers as a worker sent them, as the client gets them. */
-function passedHeaders(headers: HeaderList): HeaderList {
+/**
+ * An answer's headers as a worker sent them, as the client gets them. `isRewritten`: something may be taken
+ * out of it.
+ */
+function passedHeaders(headers: HeaderList, isRewritten: boolean): HeaderList {
   const passed = responseHeaders(headers).filter(([name]) => !name.startsWith('x-warmpath-'))
-  const kept = isEventStream(headers)
-    ? ['content-encoding']
-    : ['content-encoding', 'content-length']
+  const kept =
+    isRewritten || isEventStream(headers)
+      ? ['content-encoding']
+      : ['content-encoding', 'content-length']
   for (const name of kept) {
     const value = headerOf(headers, name)
     if (value !== undefined) passed.push([name, value])

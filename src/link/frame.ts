@@ -14,7 +14,7 @@ export const PromptKind = { text: 0, tokens: 1, hashes: 2, recalled: 3 } as cons
 /** Where a prompt's tokens are from, or why it is known by its text; by the core's numbers. */
 export const ORIGINS = [
   ...(['given', 'tokenizer', 'engine', 'late', 'resting', 'refused', 'failed'] as const),
-  ...(['unsupported', 'media', 'models', 'disagreement'] as const),
+  ...(['unsupported', 'media', 'models', 'disagreement', 'answers'] as const),
 ] as const
 export type Origin = (typeof ORIGINS)[number]
 const ORIGIN_SHIFT = 8

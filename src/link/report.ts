@@ -324,9 +324,12 @@ export interface Receipt {
      * was known by its text where tokens were wanted: `late`, `resting` (after failures nobody was
      * asked), `refused`, `failed`, `unsupported` (nobody can be asked in this dialect), `media`,
      * `models` (it could go to several groups of workers), `disagreement` (see `tokens` of a worker).
+     * `answers`: its text, and of its beginning the tokens that earlier answers came with.
      */
     readonly origin: Origin
     readonly tokens: number
+    /** Of these, from the start, those that are known one by one, or by the hashes of their blocks. */
+    readonly exactTokens: number
     readonly blocks: number
     readonly unitTokens: number
     /** The part that ends what conversations can share. */

@@ -48,6 +48,7 @@ function read(body: Json): Ask {
       .filter((m) => m.role === 'tool')
       .flatMap((m) => text(m.tool_call_id) ?? []),
     includeUsage: options.include_usage === true,
+    tokenIds: body.return_token_ids === true,
     body,
   }
 }
@@ -92,21 +93,40 @@ function json(reply: Reply): Json {
     created: reply.created,
     model: reply.model,
     choices: [
-      { index: 0, message, logprobs: null, finish_reason: FINISH[reply.finish], stop_reason: null },
+      {
+        index: 0,
+        message,
+        logprobs: null,
+        finish_reason: FINISH[reply.finish],
+        stop_reason: null,
+        token_ids: reply.ask.tokenIds ? [...reply.output] : null,
+      },
     ],
     usage: usage(reply),
+    prompt_token_ids: reply.ask.tokenIds ? [...reply.prompt] : null,
   }
 }
 
 class ChatStream implements StreamWriter {
   readonly #reply: Reply
+  /** Tokens told so far. */
+  #told = 0
 
   constructor(reply: Reply) {
     this.#reply = reply
   }
 
   open(): string {
-    return this.#choice({ role: 'assistant', content: '' })
+    const { ask, prompt } = this.#reply
+    const choices = [
+      {
+        index: 0,
+        delta: { role: 'assistant', content: '' },
+        logprobs: null,
+        finish_reason: null,
+      },
+    ]
+    return this.#chunk({ choices, prompt_token_ids: ask.tokenIds ? [...prompt] : null })
   }
 
   write(deltas: readonly Delta[]): string {
@@ -144,7 +164,11 @@ class ChatStream implements StreamWriter {
   }
 
   #choice(delta: Json, finish: string | null = null): string {
-    return this.#chunk({ choices: [{ index: 0, delta, logprobs: null, finish_reason: finish }] })
+    const { ask, output } = this.#reply
+    const ids = ask.tokenIds ? [...output.subarray(this.#told)] : null
+    this.#told = output.length
+    const choice = { index: 0, delta, logprobs: null, finish_reason: finish, token_ids: ids }
+    return this.#chunk({ choices: [choice] })
   }
 
   #chunk(rest: Json): string {

@@ -64,7 +64,7 @@ class Generation implements Reply {
   readonly #exchange: Exchange
   readonly #answer: Answer
   readonly #writer: StreamWriter
-  readonly #prompt: Uint32Array
+  readonly prompt: Uint32Array
   #progress: Progress | undefined
   #sent = 0
   #opened = false
@@ -76,14 +76,14 @@ class Generation implements Reply {
     this.ask = ask
     this.id = newId(dialect.replyPrefix)
     this.model = ask.model ?? context.model
-    this.#prompt = renderPrompt(ask.messages)
-    refuseTooLong(this.#prompt.length, context.capacityTokens)
+    this.prompt = renderPrompt(ask.messages)
+    refuseTooLong(this.prompt.length, context.capacityTokens)
     const request = {
       dialect: dialect.name,
       headers,
       body: ask.body,
-      promptTokens: this.#prompt.length,
-      promptHash: hashTokens(this.#prompt),
+      promptTokens: this.prompt.length,
+      promptHash: hashTokens(this.prompt),
       maxOutputTokens: ask.maxOutputTokens,
       tools: ask.tools,
     }
@@ -93,7 +93,11 @@ class Generation implements Reply {
   }
 
   get promptTokens(): number {
-    return this.#prompt.length
+    return this.prompt.length
+  }
+
+  get output(): Uint32Array {
+    return this.#answer.tokens.subarray(0, this.outputTokens)
   }
 
   get cachedTokens(): number {
@@ -119,7 +123,7 @@ class Generation implements Reply {
   start(): void {
     const { response } = this.#exchange
     const { pacer } = this.#context
-    const progress = pacer.submit(this.#prompt, this.#answer.tokens, (p) => this.#step(p))
+    const progress = pacer.submit(this.prompt, this.#answer.tokens, (p) => this.#step(p))
     response.once('close', () => {
       if (progress.end === undefined) pacer.cancel(progress.id)
     })

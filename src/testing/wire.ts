@@ -21,6 +21,8 @@ interface Ask {
   answered: string[]
   /** Whether a chat stream ends with a usage chunk. */
   includeUsage: boolean
+  /** Whether an answer tells the tokens of its prompt and its own. */
+  tokenIds?: boolean
   body: Json
 }
 
@@ -32,6 +34,10 @@ interface Reply {
   readonly created: number
   readonly ask: Ask
   readonly promptTokens: number
+  /** The prompt. */
+  readonly prompt: Uint32Array
+  /** What was generated so far. */
+  readonly output: Uint32Array
   readonly cachedTokens: number
   readonly outputTokens: number
   readonly finish: Finish

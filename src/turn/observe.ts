@@ -8,11 +8,10 @@
  */
 import type { Logger } from '../config/index.js'
 import type { Reservation } from './reservation.js'
-import { AnswerWatch, type WatchPlan } from './watch.js'
+import { AnswerWatch, rewritesAnswer, type WatchPlan } from './watch.js'
 
-export interface ObservePlan extends Pick<WatchPlan, 'dialect' | 'reservation' | 'maxBytes'> {
-  /** Takes out what was asked for on the client's behalf. */
-  readonly filter: WatchPlan['filter']
+export interface ObservePlan
+  extends Pick<WatchPlan, 'dialect' | 'reservation' | 'maxBytes' | 'filter' | 'tokenIds'> {
   readonly logger: Logger | undefined
   /** Told of the watch that begins. */
   readonly begun: (watch: AnswerWatch) => void
@@ -38,7 +37,7 @@ export function observeResponse(response: Response, plan: ObservePlan): Response
   collected.register(stream, passage, passage)
   const { status, statusText } = response
   const headers = new Headers(response.headers)
-  if (isStream && plan.filter !== undefined) headers.delete('content-length')
+  if (rewritesAnswer({ ...plan, isStream })) headers.delete('content-length')
   return new Response(stream, { status, statusText, headers })
 }
 

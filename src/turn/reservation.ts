@@ -74,6 +74,11 @@ export class Reservation {
     this.#link.firstToken(this.id)
   }
 
+  /** The engine says what tokens the prompt is. */
+  learnTokens(tokens: Uint32Array): void {
+    if (this.#phase !== 'ended') this.#link.learnTokens(this.id, tokens)
+  }
+
   complete(told: Told): void {
     this.#end('completed', () => this.#link.complete(this.id, told), told)
   }

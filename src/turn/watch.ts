@@ -10,7 +10,7 @@
  * It knows no streams and no back-pressure; observe.ts is a web stream around it.
  */
 import type { Dialect, ResponseFacts, StreamReader } from '../dialects/index.js'
-import type { UsageChunkFilter } from '../forward/index.js'
+import { TokenIds, type TokenIdsPlan, type UsageChunkFilter } from '../forward/index.js'
 import type { Told } from '../trace/index.js'
 import type { Reservation } from './reservation.js'
 
@@ -21,6 +21,8 @@ export interface WatchPlan {
   readonly isStream: boolean
   /** Takes out of a stream what was asked for on the client's behalf. */
   readonly filter: UsageChunkFilter | undefined
+  /** Reads the prompt's tokens in the answer, and takes them out where the client has not asked. */
+  readonly tokenIds: TokenIdsPlan | undefined
   /** Largest JSON answer that is read; a larger one passes unread. */
   readonly maxBytes: number
   /** Breaks the answer off when the turn's signal aborts. */
@@ -33,12 +35,18 @@ const NOTHING = new Uint8Array(0)
 export class AnswerWatch {
   readonly #reservation: Reservation
   readonly #filter: UsageChunkFilter | undefined
+  readonly #tokenIds: TokenIds | undefined
+  /** Whether what is passed on may have another length than what came. */
+  readonly rewrites: boolean
   readonly #stream: StreamReader | undefined
   #reading: Reading | undefined
 
-  constructor({ dialect, reservation, isStream, filter, maxBytes, stop }: WatchPlan) {
+  constructor(plan: WatchPlan) {
+    const { dialect, reservation, isStream, filter, tokenIds, maxBytes, stop } = plan
     this.#reservation = reservation
     this.#filter = isStream ? filter : undefined
+    this.#tokenIds = tokenIds && new TokenIds(tokenIds)
+    this.rewrites = rewritesAnswer(plan)
     this.#stream = isStream ? dialect.stream() : undefined
     this.#reading = this.#stream
       ? new StreamReading(this.#stream)
@@ -62,12 +70,16 @@ export class AnswerWatch {
 
   /** Takes the next piece. Gives what of the answer may be passed on now, which may be nothing. */
   push(piece: Uint8Array): Uint8Array {
-    this.#read(piece)
-    return this.#filter === undefined ? piece : this.#filter.push(piece)
+    const bare = this.#tokenIds === undefined ? piece : this.#tokenIds.push(piece)
+    if (bare.length === 0) return NOTHING
+    this.#read(bare)
+    return this.#filter === undefined ? bare : this.#filter.push(bare)
   }
 
   /** The answer has come to its end. Gives what is left to be passed on. */
   end(): Uint8Array {
+    const held = this.#tokenIds?.end() ?? NOTHING
+    if (held.length > 0) this.#read(held)
     let facts: ResponseFacts | undefined
     try {
       facts = this.#reading?.end()
@@ -75,7 +87,10 @@ export class AnswerWatch {
       facts = undefined
     }
     this.#end(facts)
-    return this.#filter?.end() ?? NOTHING
+    if (this.#filter === undefined) return held
+    const passed = held.length > 0 ? this.#filter.push(held) : NOTHING
+    const rest = this.#filter.end()
+    return passed.length === 0 ? rest : Buffer.concat([passed, rest])
   }
 
   /** The answer broke off. */
@@ -118,6 +133,13 @@ export class AnswerWatch {
     else this.#reservation.complete(facts === undefined ? {} : toldOf(facts))
   }
 }
+
+/** Whether an answer that is watched so may be passed on with another length than it came with. */
+export function rewritesAnswer({ isStream, filter, tokenIds }: Rewriting): boolean {
+  return tokenIds?.takesOut === true || (isStream && filter !== undefined)
+}
+
+type Rewriting = Pick<WatchPlan, 'isStream' | 'filter' | 'tokenIds'>
 
 /** An answer that is being read; asking for its facts costs more than pushing a piece. */
 interface Reading {

@@ -201,6 +201,11 @@ impl Chain {
         beginning
     }
 
+    /// Says how many tokens the prompt has, with those behind its blocks.
+    pub(crate) fn end_at(&mut self, tokens: u32) {
+        self.tokens = self.tokens.max(tokens);
+    }
+
     /// Appends the hashes of blocks by their local ones. Their ends are for the caller to push.
     #[inline]
     fn push_locals(&mut self, locals: impl Iterator<Item = u64>) {

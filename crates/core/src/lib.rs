@@ -7,7 +7,7 @@
 //! Each module is a room with one question: `block` (what are the blocks of this prompt), `prefix`
 //! (who has them), `session` (whose turn is it), `load` (what is in flight), `score` (what would it
 //! cost there), `admission` (go or hold), `continuity` (which target may answer), `hint` (what an
-//! engine may be told), `receipt` (why), `snapshot` (what outlives a restart). `event` has the words
+//! engine may be told), `receipt` (why), `snapshot` (what outlives a restart). `rendering` remembers what tokens engines made of texts. `event` has the words
 //! for what engines' caches tell; `scheduler` composes them and is the only door a caller needs.
 #![forbid(unsafe_code)]
 
@@ -22,6 +22,7 @@ pub mod load;
 pub mod pool;
 pub mod prefix;
 pub mod receipt;
+mod rendering;
 pub mod scheduler;
 pub mod score;
 pub mod session;

@@ -188,11 +188,13 @@ pub enum Origin {
     Models,
     /// Text: what is known as tokens has turned out not to be the engine's.
     Disagreement,
+    /// Text, whose beginning is known by the tokens that earlier answers came with.
+    Answers,
 }
 
 impl Origin {
     /// Every one, in the order of their numbers.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Given,
         Self::Tokenizer,
         Self::Engine,
@@ -204,6 +206,7 @@ impl Origin {
         Self::Media,
         Self::Models,
         Self::Disagreement,
+        Self::Answers,
     ];
 
     /// A stable name for reports.
@@ -221,6 +224,7 @@ impl Origin {
             Self::Media => "media",
             Self::Models => "models",
             Self::Disagreement => "disagreement",
+            Self::Answers => "answers",
         }
     }
 }
@@ -234,6 +238,8 @@ pub struct PromptNote {
     pub origin: Origin,
     /// Tokens, estimated unless the caller brought them.
     pub tokens: u32,
+    /// Of these, from the start, those that are known one by one, or by the hashes of their blocks.
+    pub exact_tokens: u32,
     /// Blocks.
     pub blocks: u32,
     /// Tokens in a unit of cost.

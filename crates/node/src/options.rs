@@ -170,6 +170,7 @@ struct Bounds {
     receipts: Option<usize>,
     blocks: Option<usize>,
     owners: Option<usize>,
+    answer_tokens: Option<u64>,
     session_idle_ms: Option<u64>,
 }
 
@@ -246,6 +247,7 @@ impl Bounds {
         set(&mut limits.receipts, self.receipts);
         set(&mut limits.blocks, self.blocks);
         set(&mut limits.owners, self.owners);
+        set(&mut limits.answer_tokens, self.answer_tokens);
         let idle = self.session_idle_ms.map(Micros::from_millis);
         set(&mut limits.session_idle, idle);
         limits

@@ -249,6 +249,7 @@ fn prompt(receipt: &Receipt) -> Value {
         "form": if prompt.is_tokens { "tokens" } else { "text" },
         "origin": prompt.origin.name(),
         "tokens": prompt.tokens,
+        "exactTokens": prompt.exact_tokens,
         "blocks": prompt.blocks,
         "unitTokens": prompt.unit_tokens,
         "volatile": prompt.volatile.map(|volatile| json!({

@@ -200,6 +200,22 @@ pub(crate) fn first_token(
     })
 }
 
+/// The worker that answers the turn says what tokens its prompt is. What that changes is what engines'
+/// events are found by, and these are in no journal either.
+#[napi]
+pub(crate) fn learn_tokens(
+    #[napi(ts_arg_type = "SchedulerHandle")] handle: &External<Handle>,
+    now: f64,
+    reservation: f64,
+    tokens: &[u32],
+) -> Result<(), Code> {
+    guard(|| {
+        let id = reservation_id(reservation)?;
+        handle.change(|state| state.core.learn_tokens(time(now), id, tokens));
+        Ok(())
+    })
+}
+
 /// The answer has come to its end. `usage`: prompt, cached and completion tokens and whether the
 /// model has ended its turn (1) or left tool calls open (0), each -1 when unknown. Returns false
 /// when the turn had ended before.

@@ -63,6 +63,8 @@ pub struct Limits {
     pub blocks: usize,
     /// Ids of tool calls and provider state.
     pub owners: usize,
+    /// Tokens of prompts that are remembered by what engines made of their texts.
+    pub answer_tokens: u64,
     /// A session that has been idle this long is forgotten.
     pub session_idle: Micros,
 }
@@ -75,6 +77,7 @@ impl Default for Limits {
             receipts: 4_096,
             blocks: 4_000_000,
             owners: 1_000_000,
+            answer_tokens: 16_000_000,
             session_idle: Micros::from_secs(6 * 3600),
         }
     }

@@ -215,7 +215,8 @@ impl Scheduler {
         reported: &Reported,
     ) {
         let now = self.now;
-        let Some(believed) = turn.believed.filter(|_| turn.form == Form::Tokens) else {
+        let is_told = turn.form == Form::Tokens || turn.exact_tokens() > 0;
+        let Some(believed) = turn.believed.filter(|_| is_told) else {
             return;
         };
         if believed.pool > 0 {

@@ -19,6 +19,7 @@ mod place;
 mod pools;
 mod recall;
 mod record;
+mod rendered;
 mod reroute;
 mod reservation;
 mod restore;
@@ -60,6 +61,7 @@ use crate::id::{GroupId, Micros, PlaceId, ProgramId, ReservationId, WorkerId};
 use crate::load::LoadLedger;
 use crate::prefix::PrefixIndex;
 use crate::receipt::{Receipt, Ring};
+use crate::rendering::Renderings;
 use crate::score::TieBreaker;
 use crate::session::SessionRegistry;
 
@@ -85,6 +87,7 @@ pub struct Scheduler {
     /// Until when each turn that waits for an owner does so; some may have stopped.
     waits: VecDeque<(Micros, ReservationId)>,
     receipts: Ring,
+    renderings: Renderings,
     ties: TieBreaker,
     scratch: Scratch,
     counters: Counters,
@@ -180,6 +183,7 @@ impl Scheduler {
             deadlines: VecDeque::new(),
             waits: VecDeque::new(),
             receipts: Ring::new(config.limits.receipts),
+            renderings: Renderings::new(config.limits.answer_tokens),
             ties: TieBreaker::new(config.seed),
             scratch: Scratch::default(),
             counters: Counters::default(),

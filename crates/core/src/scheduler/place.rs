@@ -10,7 +10,7 @@ use crate::block::Chain;
 use crate::error::{Error, Result};
 use crate::id::{GroupId, Micros, PlaceId, ReservationId, WorkerId};
 use crate::load::LoadLedger;
-use crate::prefix::{self, PrefixIndex};
+use crate::prefix::{self, PrefixIndex, Tier};
 use crate::receipt::{Candidate, Evidence, Ring, Trust};
 use crate::score::TieBreaker;
 use crate::score::softmax::{self, Temperature};
@@ -19,6 +19,7 @@ use crate::session::SessionRegistry;
 use super::Scheduler;
 use super::config::Config;
 use super::paths::{Paths, Sent};
+use super::rendered::Begun;
 use super::reservation::{Believed, Reservation, State};
 use super::scoring::{Account, Form, Scorer, Scratch, Wanted};
 use super::topology::{Topology, Worker};
@@ -123,7 +124,9 @@ impl Placer<'_> {
     /// Scores the workers that may take the turn; the rows are in the scratch.
     pub(super) fn score_for(&mut self, turn: &Reservation, account: Option<Account>) {
         let route = &turn.route;
-        let wanted = Wanted::of(route.pin, &route.excluded, turn.form).accounted(account);
+        let wanted = Wanted::of(route.pin, &route.excluded, turn.form)
+            .accounted(account)
+            .begun(turn.begun.as_deref().and_then(Begun::chain));
         self.score(route.group, &turn.chain, &wanted);
     }
 
@@ -214,7 +217,7 @@ impl Placer<'_> {
             self.enter(turn, known, &row);
         }
         let trust = match row.pool_tokens {
-            0 => trust(&turn.coverage, &row, evidence.trust),
+            0 => trust(self.told_trust(turn, &row), &row, evidence.trust),
             _ => self.pool_trust(turn.route.group),
         };
         let receipt = self.write_receipt(id, turn, picked, (trust, evidence));
@@ -239,6 +242,19 @@ impl Placer<'_> {
     fn pool_trust(&self, group: GroupId) -> Trust {
         let shared = self.topology.groups[group.index()].pool.as_ref();
         shared.map_or(Trust::None, |shared| shared.evidence().trust)
+    }
+
+    /// How good the evidence of the deepest block is that was counted.
+    fn told_trust(&self, turn: &Reservation, row: &Candidate) -> Option<prefix::Trust> {
+        let begun = turn.begun.as_deref().and_then(Begun::chain);
+        let (Some(begun), Some(rank)) = (begun, row.rank) else {
+            return turn.coverage.trust();
+        };
+        let worker = self.topology.worker(row.worker).ok()?;
+        let place = worker.feed.as_ref()?.place(rank, Tier::Device)?;
+        let mut coverage = prefix::Coverage::new();
+        self.prefix.coverage(place, begun, &mut coverage);
+        coverage.trust()
     }
 
     /// The turn's prompt counts as cached at the worker, and is what its session goes on from.
@@ -279,11 +295,11 @@ fn told_place(worker: &Worker, form: Form, rank: Option<u32>) -> Option<PlaceId>
 }
 
 /// How good the evidence behind the deepest block counted is, of a worker known so well as a whole.
-fn trust(coverage: &prefix::Coverage, row: &Candidate, whole: Trust) -> Trust {
+fn trust(deepest: Option<prefix::Trust>, row: &Candidate, whole: Trust) -> Trust {
     if row.cached_tokens() == 0 {
         return Trust::None;
     }
-    match (coverage.trust(), row.rank) {
+    match (deepest, row.rank) {
         _ if whole == Trust::Degraded => Trust::Degraded,
         (Some(prefix::Trust::Predicted), _) => Trust::Predicted,
         (Some(prefix::Trust::Exact), _) | (None, Some(_)) => Trust::Exact,

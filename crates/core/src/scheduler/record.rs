@@ -44,6 +44,7 @@ impl Placer<'_> {
             is_tokens: turn.form == Form::Tokens,
             origin: turn.origin,
             tokens: turn.chain.tokens(),
+            exact_tokens: turn.exact_tokens(),
             blocks: u32::try_from(turn.chain.len()).unwrap_or(u32::MAX),
             unit_tokens: unit.get(),
             trust,

@@ -119,8 +119,7 @@ impl Scheduler {
                 continue;
             };
             (turn.route.target, turn.route.group) = (target, known.group);
-            turn.chain
-                .enter(self.topology.namespace(target, turn.route.apart));
+            self.go_to(turn);
             let placed = self.enter_group(id, turn, from.1, settled);
             if placed.is_some() {
                 return placed;
@@ -128,9 +127,15 @@ impl Scheduler {
         }
         let route = &mut turn.route;
         (route.target, route.group, route.is_detour, route.is_moved) = from;
-        turn.chain
-            .enter(self.topology.namespace(from.0, turn.route.apart));
+        self.go_to(turn);
         None
+    }
+
+    /// Whose cached blocks the prompt is made of follows from its target.
+    fn go_to(&mut self, turn: &mut Reservation) {
+        let namespace = self.topology.namespace(turn.route.target, turn.route.apart);
+        turn.chain.enter(namespace);
+        self.begin_again(turn);
     }
 
     /// Moves the turn to a worker of its new group, if that group's admission lets it go at once;

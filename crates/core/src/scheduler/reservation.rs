@@ -14,6 +14,7 @@ use crate::receipt::{Origin, Volatile};
 use crate::session::SessionId;
 
 use super::recall::Body;
+use super::rendered::Begun;
 use super::scoring::Form;
 use super::topology::Apart;
 use super::turn::TurnKind;
@@ -81,6 +82,8 @@ pub(super) struct Reservation {
     pub(super) kind: TurnKind,
     pub(super) route: Route,
     pub(super) chain: Chain,
+    /// What is known of a prompt of text by tokens, where earlier answers say it.
+    pub(super) begun: Option<Box<Begun>>,
     /// What the session's next turn may be hashed by.
     pub(super) memo: Option<Memo>,
     /// What the session's next body may be held against.
@@ -118,6 +121,14 @@ impl Reservation {
     /// How long the turn has waited; `None` when it went at once.
     pub(super) fn waited(&self, now: Micros) -> Option<Micros> {
         self.was_held.then(|| now.since(self.since))
+    }
+
+    /// Tokens of the prompt, from its start, that are known one by one.
+    pub(super) fn exact_tokens(&self) -> u32 {
+        match self.form {
+            Form::Tokens => self.chain.tokens(),
+            Form::Text => self.begun.as_ref().map_or(0, |begun| begun.tokens()),
+        }
     }
 }
 

@@ -19,6 +19,8 @@ use super::turn::{Prompt, Segment, SegmentKind, Turn};
 #[derive(Debug, Default)]
 pub(super) struct Scratch {
     pub(super) overlap: Overlap,
+    /// Of the tokens that a prompt of text is known to begin with.
+    pub(super) begun: Overlap,
     pub(super) shared: Shared,
     pub(super) rows: Vec<Candidate>,
     pub(super) costs: Vec<f64>,
@@ -79,6 +81,8 @@ pub(super) struct Wanted<'a> {
     form: Form,
     /// What is known better than by the index.
     account: Option<Account>,
+    /// What a prompt of text begins with, in tokens.
+    begun: Option<&'a Chain>,
 }
 
 /// What a prompt came as: engines' events speak of tokens only.
@@ -121,12 +125,23 @@ impl<'a> Wanted<'a> {
             excluded,
             form,
             account: None,
+            begun: None,
         }
     }
 
     /// The same, with what admission knows.
     pub(super) fn accounted(self, account: Option<Account>) -> Self {
         Self { account, ..self }
+    }
+
+    /// The same, of a prompt of text that begins with these tokens.
+    pub(super) fn begun(self, begun: Option<&'a Chain>) -> Self {
+        Self { begun, ..self }
+    }
+
+    /// Whether something of the prompt is known in the words of engines.
+    fn is_told(&self) -> bool {
+        self.form == Form::Tokens || self.begun.is_some()
     }
 
     /// Only `pin`, or any.
@@ -157,6 +172,9 @@ impl Scorer<'_> {
         scratch: &mut Scratch,
     ) {
         self.prefix.find(chain, &mut scratch.overlap);
+        if let Some(begun) = wanted.begun {
+            self.prefix.find(begun, &mut scratch.begun);
+        }
         self.load.shared(chain, &mut scratch.shared);
         scratch.rows.clear();
         let known = &self.topology.groups[group.index()];
@@ -169,8 +187,8 @@ impl Scorer<'_> {
             }
             let load = self.load.load(id).unwrap_or_default();
             let others = self.load.untracked(id);
-            let credit = self.credit(worker, chain, wanted.form, &scratch.overlap);
-            let account = wanted.account.filter(|_| !worker.is_told_of(wanted.form));
+            let credit = self.credit(worker, chain, wanted, scratch);
+            let account = wanted.account.filter(|_| !worker.is_told_of(wanted));
             scratch.rows.push(Candidate {
                 worker: id,
                 cost: 0.0,
@@ -201,9 +219,15 @@ impl Scorer<'_> {
     }
 
     /// What the decision may count at the worker. O(1) without a feed, else O(ranks × runs on the way).
-    fn credit(&self, worker: &Worker, chain: &Chain, form: Form, overlap: &Overlap) -> Credit {
+    fn credit(
+        &self,
+        worker: &Worker,
+        chain: &Chain,
+        wanted: &Wanted<'_>,
+        scratch: &Scratch,
+    ) -> Credit {
         let own = || Credit {
-            device: self.prefix.credit(worker.place, chain, overlap),
+            device: self.prefix.credit(worker.place, chain, &scratch.overlap),
             ..Credit::default()
         };
         let Some(feed) = &worker.feed else {
@@ -212,11 +236,15 @@ impl Scorer<'_> {
         if feed.is_suspended() {
             return Credit::default();
         }
-        match (form, feed.source()) {
-            (_, Source::Nobody) => Credit::default(),
-            (Form::Text, _) | (Form::Tokens, Source::Router) => own(),
-            (Form::Tokens, Source::Engine) => feed.credit(self.prefix, chain, overlap),
-            (Form::Tokens, Source::Either) => {
+        let told = match wanted.form {
+            Form::Tokens => Some((chain, &scratch.overlap)),
+            Form::Text => wanted.begun.map(|begun| (begun, &scratch.begun)),
+        };
+        match (feed.source(), told) {
+            (Source::Nobody, _) => Credit::default(),
+            (Source::Router, _) | (_, None) => own(),
+            (Source::Engine, Some((chain, overlap))) => feed.credit(self.prefix, chain, overlap),
+            (Source::Either, Some((chain, overlap))) => {
                 let (told, own) = (feed.credit(self.prefix, chain, overlap), own());
                 match told.tokens() >= own.tokens() {
                     true => told,
@@ -229,9 +257,9 @@ impl Scorer<'_> {
 
 impl Worker {
     /// Whether of such a prompt what its engine tells counts, or nothing at all.
-    fn is_told_of(&self, form: Form) -> bool {
+    fn is_told_of(&self, wanted: &Wanted<'_>) -> bool {
         self.feed.as_ref().is_some_and(|feed| {
-            feed.is_suspended() || (form == Form::Tokens && feed.source() != Source::Router)
+            feed.is_suspended() || (wanted.is_told() && feed.source() != Source::Router)
         })
     }
 }

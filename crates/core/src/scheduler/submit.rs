@@ -210,6 +210,7 @@ impl Scheduler {
         chain.enter(self.topology.namespace(choice.target, Apart::of(turn)));
         let prompt_tokens = chain.tokens();
         let reservation = Reservation {
+            begun: self.begin(turn, choice.target, chain),
             volatile: hashed.volatile,
             memo: hashed.memo,
             body: hashed.body,
@@ -264,6 +265,7 @@ impl Scheduler {
                 is_waiting: false,
             },
             chain: Chain::default(),
+            begun: None,
             memo: None,
             body: None,
             model: None,

@@ -12,6 +12,7 @@ mod fleet;
 mod models;
 mod owners;
 mod recall;
+mod rendered;
 mod scopes;
 
 const A: WorkerId = WorkerId(0);

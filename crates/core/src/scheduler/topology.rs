@@ -105,6 +105,14 @@ impl Apart {
             tenant: named(b"tenant", turn.tenant.as_bytes()),
         }
     }
+
+    /// The same for tokens of a turn whose prompt is text.
+    pub(super) fn of_tokens(self) -> Self {
+        Self {
+            salt: Namespace::COMMON,
+            ..self
+        }
+    }
 }
 
 /// Workers that can serve the same model.

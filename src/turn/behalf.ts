@@ -1,0 +1,44 @@
+/**
+ * Question: what is asked of an upstream that its client has not asked for, and taken out again?
+ *
+ * Chat streams tell their usage on request only, and engines the tokens that they make of a prompt, where
+ * the options want to learn them. A client that asks by itself gets what it has asked for.
+ */
+import type { TokenSource } from '../config/index.js'
+import { askForTokens, askForUsage, type TokenIdsPlan, UsageChunkFilter } from '../forward/index.js'
+import type { ReadRequest } from './request.js'
+
+type Asking = Pick<ReadRequest, 'body' | 'dialect' | 'facts'>
+
+/** What the router asks for in the place of a client. */
+export interface Behalf {
+  readonly usage: boolean
+  readonly tokens: boolean
+  /** Whether the answer's tokens are looked for, whoever has asked. */
+  readonly reads: boolean
+}
+
+/** `tokens`: what the target's prompts are known by. */
+export function behalfOf({ body, dialect, facts }: Asking, tokens: TokenSource): Behalf {
+  const isChat = dialect.name === 'openai-chat' && body !== undefined
+  const usage = isChat && facts?.stream === true && !facts.usageAsked
+  const reads = isChat && tokens === 'answers'
+  return { usage, tokens: reads && body?.return_token_ids !== true, reads }
+}
+
+/** The body with what is asked for. */
+export function withBehalf(
+  body: Record<string, unknown>,
+  { usage, tokens }: Behalf,
+): Record<string, unknown> {
+  const asked = usage ? askForUsage(body) : body
+  return tokens ? askForTokens(asked) : asked
+}
+
+/** What reads it in an answer, and takes it out. */
+export function takersOf({ usage, tokens, reads }: Behalf, found: TokenIdsPlan['found']) {
+  return {
+    filter: usage ? new UsageChunkFilter() : undefined,
+    tokenIds: reads ? { found, takesOut: tokens } : undefined,
+  }
+}
