@@ -6,6 +6,7 @@
  */
 import type { EngineMetrics } from '../engines/index.js'
 import type { PoolStatus, WorkerStatus } from '../index.js'
+import { type Probed, probeAdvice } from './probe.js'
 import { table } from './table.js'
 
 /** What was found out about one worker. */
@@ -16,6 +17,8 @@ interface Examined {
   readonly metrics?: EngineMetrics
   /** Tokens in a block, as the configuration has it. */
   readonly blockTokens: number
+  /** What became of a prompt of our own, where it was sent one. */
+  readonly probed?: Probed
 }
 
 /** One worker of a diagnosis; the names are those of the JSON. */
@@ -36,6 +39,8 @@ interface Row {
   readonly doubt: string | null
   readonly cause: string | null
   readonly cachedTokens: number | null
+  /** Null where it was sent no prompt of our own. */
+  readonly probe: Probed | null
   readonly advice: readonly string[]
 }
 
@@ -73,6 +78,7 @@ function diagnose(examined: Examined): Row {
     doubt: worker.evidence.doubt,
     cause: worker.evidence.cause,
     cachedTokens: worker.events?.cachedTokens ?? null,
+    probe: examined.probed ?? null,
     advice: [...advice(examined)],
   }
 }
@@ -85,7 +91,7 @@ function eventsOf({ events }: WorkerStatus): string {
   return flowing ? 'flowing' : 'connected'
 }
 
-function* advice({ worker, health, metrics, blockTokens }: Examined): Generator<string> {
+function* advice({ worker, health, metrics, blockTokens, probed }: Examined): Generator<string> {
   if (health !== 'ok') yield `it does not answer: ${health}`
   const capacity = metrics?.capacityTokens
   if (capacity !== undefined && worker.capacityTokens !== capacity) {
@@ -105,6 +111,7 @@ function* advice({ worker, health, metrics, blockTokens }: Examined): Generator<
     const { ours, theirs } = disagreement
     yield `prompts and events speak of different tokens (${ours} here, ${theirs} there): ${cause}`
   }
+  if (probed !== undefined) yield* probeAdvice(probed, blockTokens)
   const told = ADVICE[worker.evidence.doubt ?? '']
   if (told !== undefined) yield told
 }

@@ -1,6 +1,6 @@
 /** What engines tell of themselves over HTTP. */
 
-export { causeOf } from './answer.js'
+export { boundedText, causeOf } from './answer.js'
 export { type MasterFound, MasterWatch } from './master.js'
 export { type EngineMetrics, readMetrics } from './metrics.js'
 export { MetricsPoller, type Polled, type PollerOptions } from './poller.js'
