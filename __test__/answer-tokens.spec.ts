@@ -1,6 +1,7 @@
 /** `tokens: { from: 'answers' }`: a turn that goes on from another is known by the tokens of that one. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import test, { type ExecutionContext } from 'ava'
+import { renderReceipt } from '../src/cli/render.js'
 import { startGateway } from '../src/gateway/index.js'
 import { Scheduler, type SchedulerOptions, type Turn } from '../src/index.js'
 import { CHAT, chat } from './support/requests.js'
@@ -139,7 +140,9 @@ test('what an engine has lost is not counted, though the text was sent there', a
   await engine.clear()
   await heard(s, engine)
   const turn = await s.submit(session.request())
-  t.true((turn.receipt()?.prompt.exactTokens ?? 0) > 0)
+  const receipt = turn.receipt()
+  t.true((receipt?.prompt.exactTokens ?? 0) > 0)
+  if (receipt) t.regex(renderReceipt(receipt), /blocks, the first \d+ tokens known from answers/)
   t.is(turn.predictedCachedTokens, 0)
   turn.fail()
 })

@@ -104,7 +104,7 @@ function renderReceipt(receipt: Receipt): string {
     facts([
       ['decided', new Date(receipt.at).toISOString()],
       ['session', session(receipt)],
-      ['prompt', `${text(prompt.tokens)} tokens, ${text(prompt.blocks)} blocks`],
+      ['prompt', length(prompt)],
       ['credit', credit(receipt)],
       ['lock', lock(receipt)],
       ...modelFacts(receipt),
@@ -122,6 +122,12 @@ function renderReceipt(receipt: Receipt): string {
     `Cost in units of ${text(prompt.unitTokens)} tokens, least wins; other columns in tokens, but for turns.`,
     `Weights: ${named.join(', ')}`,
   ])
+}
+
+function length({ form, tokens, blocks, exactTokens }: Receipt['prompt']): string {
+  const all = `${text(tokens)} tokens, ${text(blocks)} blocks`
+  const isBegun = form === 'text' && exactTokens > 0
+  return isBegun ? `${all}, the first ${text(exactTokens)} tokens known from answers` : all
 }
 
 function session({ session: name, branch, detour, moved }: Receipt): string {
