@@ -25,6 +25,9 @@ use super::{Scheduler, Worker};
 /// take to be computed, short enough that one that never was does no harm.
 const CONFIRMATION: Micros = Micros::from_secs(30);
 
+/// Blocks that an engine must have had, or that it cannot have had, before a report of them means something.
+const LEAST_BLOCKS: u32 = 2;
+
 /// What is known beforehand of a worker's events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FeedOptions {
@@ -215,7 +218,11 @@ impl Scheduler {
         reported: &Reported,
     ) {
         let now = self.now;
-        let is_told = turn.form == Form::Tokens || turn.exact_tokens() > 0;
+        // Of a text, what is known must be enough to be missed.
+        let begun = self
+            .block_tokens(id)
+            .map_or(0, |unit| turn.exact_tokens() / unit);
+        let is_told = turn.form == Form::Tokens || begun >= LEAST_BLOCKS;
         let Some(believed) = turn.believed.filter(|_| is_told) else {
             return;
         };

@@ -211,3 +211,84 @@ fn salted_texts_are_known_apart_and_find_salted_blocks() {
     bench.store(&Session::of(5).tokens, Seed::framed(&[b"tenant"]));
     assert_eq!(salted(&Session::of(6), &mut bench), (500, 448));
 }
+
+#[test]
+fn a_turn_that_moves_to_another_target_is_known_by_what_that_one_has_answered() {
+    let mut bench = told();
+    let group = bench
+        .scheduler
+        .add_group(bench.now, GroupOptions::default())
+        .unwrap();
+    let other = bench.scheduler.add_target("other", group).unwrap();
+    let worker = WorkerOptions {
+        name: "c".to_owned(),
+        group,
+        capacity_tokens: None,
+    };
+    let added = bench
+        .scheduler
+        .add_worker(bench.now, worker, &mut bench.settled);
+    added.unwrap();
+    let targets = [TargetId(0), other];
+    let session = Session::of(1);
+    let turn = Turn {
+        targets: &targets,
+        ..session.turn(Origin::Answers)
+    };
+    bench.answered(1, true);
+    let mut exact = Vec::new();
+    for _ in 0..2 {
+        let (id, first) = bench.go_by(&turn);
+        let (now, settled) = (bench.now, &mut bench.settled);
+        let moved = bench.scheduler.reroute(now, id, Fault::Passing, settled);
+        let moved = moved.unwrap();
+        assert_eq!(moved.target, other);
+        exact.push((bench.exact_tokens(&first), bench.exact_tokens(&moved)));
+        bench.learn(id, &session.tokens);
+        bench.complete(id, &Completion::default());
+    }
+    assert_eq!(exact, [(102, 0), (102, 102)]);
+}
+
+#[test]
+fn reports_of_texts_that_are_known_show_whether_events_are_of_other_tokens() {
+    let mut bench = told();
+    bench.store(&[9; 64], Seed::default());
+    let reports = |bench: &mut Bench, messages: u32, cached: u32| {
+        let session = Session::of(messages);
+        let (id, _) = bench.go_by(&session.turn(Origin::Answers));
+        let reported = Reported {
+            prompt_tokens: Some(messages * 100 + 2),
+            cached_tokens: Some(cached),
+            ..Reported::default()
+        };
+        bench.complete(
+            id,
+            &Completion {
+                reported,
+                ..Completion::default()
+            },
+        );
+        bench.after(31);
+    };
+    for n in 1..=4 {
+        bench.answered(n, false);
+        bench.after(31);
+    }
+    // One block of what is known is no evidence: what was answered last is cached as well.
+    let first = Session::of(1);
+    let (id, placement) = bench.go_by(&first.turn(Origin::Answers));
+    assert_eq!(bench.exact_tokens(&placement), 0, "it was gone on from");
+    bench.learn(id, &first.tokens);
+    bench.complete(id, &Completion::default());
+    bench.after(31);
+    for _ in 0..8 {
+        reports(&mut bench, 1, 640);
+    }
+    assert_eq!(bench.scheduler.disagreement_of(A), None);
+    for n in 0..4 {
+        assert_eq!(bench.scheduler.disagreement_of(A), None, "{n}");
+        reports(&mut bench, 4, 384);
+    }
+    assert!(bench.scheduler.disagreement_of(A).is_some());
+}
