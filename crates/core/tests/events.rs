@@ -327,6 +327,28 @@ fn what_was_sent_counts_at_once_and_not_for_long() {
 }
 
 #[test]
+fn what_an_engine_gives_up_before_it_has_answered_is_gone_when_it_has() {
+    for (first_token, completes) in [(true, false), (false, true), (true, true)] {
+        let mut world = World::begun(1);
+        let tokens = prompt(1, 33);
+        world.store(A, 0, Tier::Device, &tokens[..8], 0);
+        let (id, placement) = world.go(Prompt::Tokens(&tokens));
+        assert_eq!(placement.worker, A);
+        world.store(A, 0, Tier::Device, &tokens, 2);
+        world.remove(A, Tier::Device, &names(&tokens)[4..]);
+        if first_token {
+            let (now, settled) = (world.now, &mut world.settled);
+            world.scheduler.first_token(now, id, settled);
+        }
+        if completes {
+            world.complete(id, 8);
+        }
+        let [cached, _] = world.cached(Prompt::Tokens(&tokens));
+        assert_eq!(cached, 16, "{first_token} {completes}");
+    }
+}
+
+#[test]
 fn text_is_known_by_what_was_sent_whatever_events_say() {
     let mut world = World::begun(1);
     let segments = [Segment::plain(4_096)];

@@ -41,6 +41,9 @@ pub struct PlaceOptions {
     pub domain: u32,
     /// Events with blocks of another size are refused. Absent: any size.
     pub block_tokens: Option<u32>,
+    /// Whether its engine tells what it has. What it has told to be gone is then not there again because a
+    /// prompt is known to have been computed: it tells of that too.
+    pub is_told: bool,
     /// How the cache finds what it has of a prompt.
     pub matching: Matching,
     /// What a prefix that turns out to be missing tells of others.

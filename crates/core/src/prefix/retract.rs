@@ -74,10 +74,11 @@ impl PrefixIndex {
         self.unwrite_marks(slot, chain, (entered.number, entered.readable));
     }
 
-    /// Whether what is not there of the prompt could be. Marks are no matter of room.
+    /// Whether what is not there of the prompt could be. Marks are no matter of room, and where an engine
+    /// tells what it has, it has told.
     fn has_room_for_rest(&self, slot: u32, at: PlaceId, chain: &Chain) -> bool {
         let place = self.place(slot);
-        if place.options.matching.rules().is_some() {
+        if place.options.matching.rules().is_some() || place.options.is_told {
             return false;
         }
         let reach = self.reach(at, chain, 0) as usize;

@@ -102,7 +102,7 @@ impl Scheduler {
             }
             CacheEvent::Removed { tier, names } => {
                 if let Some(feed) = self.feed_of(id, rank) {
-                    feed.agreement.removed();
+                    feed.lost();
                 }
                 let place = self.event_place(id, rank, *tier);
                 place.map_or(0, |place| self.prefix.remove(place, names))
@@ -292,6 +292,7 @@ impl Scheduler {
         let options = PlaceOptions {
             capacity_tokens: None,
             ttl: Some(CONFIRMATION),
+            is_told: true,
             block_tokens: Some(
                 self.topology.groups[worker.group.index()]
                     .block_tokens

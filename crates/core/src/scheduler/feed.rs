@@ -28,6 +28,8 @@ pub(super) struct Feed {
     ranks: Vec<Rank>,
     /// Whether the events are believed though the stream is whole.
     pub(super) agreement: Agreement,
+    /// Times that the engine has told of something that it has given up.
+    losses: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -80,6 +82,7 @@ impl Feed {
             block_tokens,
             ranks: vec![rank; ranks as usize],
             agreement: Agreement::new(block_tokens),
+            losses: 0,
         }
     }
 
@@ -170,11 +173,23 @@ impl Feed {
         is_void
     }
 
+    /// The engine has given something up.
+    pub(super) fn lost(&mut self) {
+        self.losses += 1;
+        self.agreement.removed();
+    }
+
+    /// Grows with everything that the engine gives up.
+    pub(super) fn losses(&self) -> u64 {
+        self.losses
+    }
+
     /// The engine has told that it is empty: what it tells from now on is all there is.
     pub(super) fn cleared(&mut self, now: Micros, rank: u32) {
         if let Some(rank) = self.ranks.get_mut(rank as usize) {
             rank.standing.cleared(now);
         }
+        self.losses += 1;
         self.agreement.believe_again();
     }
 

@@ -260,6 +260,9 @@ impl Placer<'_> {
     /// The turn's prompt counts as cached at the worker, and is what its session goes on from.
     fn enter(&mut self, turn: &mut Reservation, worker: &Worker, row: &Candidate) {
         let place = worker.place;
+        if let Some(begun) = &mut turn.begun {
+            begun.sent_to(worker.feed.as_deref());
+        }
         let told = told_place(worker, turn.form, row.rank);
         let believed = told.filter(|_| row.rank.is_some()).unwrap_or(place);
         turn.believed = Some(Believed {

@@ -10,7 +10,7 @@ use crate::receipt::Origin;
 use crate::rendering::{After, Known, Rendered};
 
 use super::Scheduler;
-use super::feed::Source;
+use super::feed::{Feed, Source};
 use super::reservation::{Reservation, State};
 use super::scoring::Form;
 use super::topology::Apart;
@@ -27,12 +27,19 @@ pub(super) struct Begun {
     chain: Chain,
     tokens: u32,
     is_learnt: bool,
+    /// What the engine that it was sent to had given up by then.
+    losses: u64,
 }
 
 impl Begun {
     /// The blocks that the prompt begins with, if there are any.
     pub(super) fn chain(&self) -> Option<&Chain> {
         (self.tokens > 0).then_some(&self.chain)
+    }
+
+    /// The turn goes to a worker that is told of so.
+    pub(super) fn sent_to(&mut self, feed: Option<&Feed>) {
+        self.losses = feed.map_or(0, Feed::losses);
     }
 
     /// How many of its tokens are known.
@@ -65,6 +72,7 @@ impl Scheduler {
             chain: Chain::default(),
             tokens: 0,
             is_learnt: false,
+            losses: 0,
         });
         self.find_begun(&mut begun, target, Apart::of(turn), text);
         Some(begun)
@@ -99,7 +107,8 @@ impl Scheduler {
     }
 
     /// The worker that the turn is on says what tokens its prompt is. Remembered for texts that go on
-    /// from it, and counted at once as what its engine will tell that it has: it has computed them.
+    /// from it, and counted at once as what its engine will tell that it has: it has computed them. But not
+    /// where it has given anything up meanwhile, which may be of these: it will not say that once more.
     /// Nothing unless the turn's text wants to be known so, and only once a turn. O(tokens).
     pub fn learn_tokens(&mut self, now: Micros, id: ReservationId, tokens: &[u32]) {
         self.set_time(now);
@@ -135,7 +144,10 @@ impl Scheduler {
         self.renderings.learn(&rendered, begun.known.as_ref());
         let worker = self.topology.present(worker).ok();
         let feed = worker.and_then(|worker| worker.feed.as_ref());
-        let feed = feed.filter(|feed| matches!(feed.source(), Source::Engine | Source::Either));
+        let feed = feed.filter(|feed| {
+            let is_told = matches!(feed.source(), Source::Engine | Source::Either);
+            is_told && feed.losses() == begun.losses
+        });
         if let Some(place) = feed.and_then(|feed| feed.destination(None)) {
             self.prefix.predict(self.now, place, &blocks);
         }

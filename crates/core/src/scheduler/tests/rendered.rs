@@ -292,3 +292,32 @@ fn reports_of_texts_that_are_known_show_whether_events_are_of_other_tokens() {
     }
     assert!(bench.scheduler.disagreement_of(A).is_some());
 }
+
+#[test]
+fn what_may_have_gone_again_before_the_answer_is_not_counted() {
+    let mut bench = told();
+    bench.store(&[9; 64], Seed::default());
+    for n in 1..=4 {
+        bench.answered(n, false);
+    }
+    bench.after(31);
+    let session = Session::of(5);
+    let (id, _) = bench.go_by(&session.turn(Origin::Answers));
+    bench.store(&session.tokens, Seed::default());
+    let locals = TokenBlocks::plain(UNIT, Seed::default()).local_hashes(&session.tokens);
+    let names: Vec<u64> = locals
+        .iter()
+        .zip(session.tokens.chunks(64))
+        .map(|(local, ids)| local ^ u64::from(ids[0]))
+        .collect();
+    let removed = CacheEvent::Removed {
+        tier: Tier::Device,
+        names: &names[3..],
+    };
+    bench.scheduler.apply_event(bench.now, A, 0, &removed);
+    bench.learn(id, &session.tokens);
+    bench.complete(id, &Completion::default());
+    let (_, next) = bench.go_by(&Session::of(6).turn(Origin::Answers));
+    assert_eq!(bench.exact_tokens(&next), 500);
+    assert_eq!(next.predicted_cached_tokens, 192);
+}
