@@ -62,6 +62,9 @@ export declare function closeScheduler(handle: SchedulerHandle, now: number, out
  */
 export declare function completeTurn(handle: SchedulerHandle, now: number, reservation: number, usage: Float64Array, lengths: Uint32Array, bytes: Uint8Array, out: Float64Array): boolean
 
+/** What has happened so far, as JSON. */
+export declare function counts(handle: SchedulerHandle): string
+
 /** Forgets a session. */
 export declare function endSession(handle: SchedulerHandle, now: number, tenant: string, session: string, out: Float64Array): void
 
@@ -103,8 +106,15 @@ export declare function generateWorkload(shape: string, seed: number): WorkloadH
 /** Where the prompts and the events of a group differ, as JSON; null where they do not. */
 export declare function groupDisagreement(handle: SchedulerHandle, group: number): string | null
 
-/** The place of a held turn among those of its group, from 1; 0 when it is not held. */
-export declare function holdPosition(handle: SchedulerHandle, reservation: number): number
+/** The reasons of `hold_state`, each at its number. */
+export declare function holdReasons(): Array<string>
+
+/**
+ * How a turn waits at the moment, into the first three numbers of `out`: its place among those that
+ * wait for the same, from 1 (0: nobody says); what for, by the number in `hold_reasons`; how much longer
+ * that should take, in microseconds (-1: nobody knows). False when it is not held.
+ */
+export declare function holdState(handle: SchedulerHandle, reservation: number, out: Float64Array): boolean
 
 /**
  * The worker that answers the turn says what tokens its prompt is. What that changes is what engines'
@@ -235,6 +245,9 @@ export declare function submitTurn(handle: SchedulerHandle, now: number, head: U
  * kept.
  */
 export declare function takeSteps(handle: SchedulerHandle): string | null
+
+/** A tool of a session has begun, for about `expected` microseconds (-1: nobody knows), or ended. */
+export declare function tellTool(handle: SchedulerHandle, now: number, tenant: string, session: string, ended: boolean, expected: number, out: Float64Array): void
 
 /** The target and the worker that issued a tool call; null when nobody is known to. */
 export declare function toolOwner(handle: SchedulerHandle, tenant: string, call: string): Array<number> | null

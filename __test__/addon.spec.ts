@@ -4,7 +4,7 @@ import {
   addWorker,
   cancelTurn,
   completeTurn,
-  holdPosition,
+  holdState,
   openScheduler,
   pollScheduler,
   provokePanic,
@@ -34,7 +34,7 @@ function open(options: object = OPTIONS): SchedulerHandle {
 
 /** A head with one target, no texts and a prompt of tokens. */
 function head(change: Record<number, number> = {}): Uint32Array {
-  const numbers = [0, 1, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0]
+  const numbers = [0, 1, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0]
   for (const [at, value] of Object.entries(change)) numbers[Number(at)] = value
   return Uint32Array.from(numbers)
 }
@@ -64,7 +64,7 @@ test('a frame that does not hold what it says is refused and occupies nothing', 
   t.is(submit(handle, head({ 1: 3, 3: 7 })), 2)
   refused(head({ 4: 2 }), { ...NONE, ids: Uint8Array.of(0xff, 0xfe) })
   refused(head({ 1: 0, 11: 1, 16: 9, 17: 0 }))
-  t.throws(() => submit(handle, head({ 15: 7 })), { code: 'WARMPATH_UNKNOWN_ID' })
+  t.throws(() => submit(handle, head({ 16: 7 })), { code: 'WARMPATH_UNKNOWN_ID' })
   t.throws(() => submit(handle, head({ 8: 0 })), { code: 'WARMPATH_INVALID_ARGUMENT' })
   t.throws(() => submit(handle, head({ 7: 9 })), { code: 'WARMPATH_NO_WORKER' })
   const { reservations, sessions } = JSON.parse(status(handle))
@@ -74,7 +74,7 @@ test('a frame that does not hold what it says is refused and occupies nothing', 
 test('a base choice that is no target is none', (t) => {
   const targets = ['t', 'u'].map((name) => ({ name, group: 0 }))
   const handle = open({ ...OPTIONS, targets, continuity: { policy: 'lookahead' } })
-  t.is(submit(handle, head({ 8: 2, 12: 100, 16: 1 })), 0)
+  t.is(submit(handle, head({ 8: 2, 12: 100, 17: 1 })), 0)
   const { model } = JSON.parse(receipt(handle, 1) ?? 'null')
   t.is(model.rows.length, 2)
   t.true(model.again.agrees)
@@ -90,7 +90,7 @@ test('numbers that are no numbers of turns, tokens or times change nothing', (t)
     t.is(receipt(handle, id), null)
   }
   t.false(cancelTurn(handle, 1e6, 999, true, out()))
-  t.is(holdPosition(handle, 999), 0)
+  t.false(holdState(handle, 999, new Float64Array(28)))
   t.throws(() => rerouteTurn(handle, 1e6, 999, false, out()), { code: 'WARMPATH_UNKNOWN_ID' })
   t.throws(() => completeTurn(handle, 1e6, 1, usage(1), lengths, NONE.ids, out()), {
     code: 'WARMPATH_INVALID_ARGUMENT',

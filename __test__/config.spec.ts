@@ -58,6 +58,7 @@ test('the native options carry every default', (t) => {
       bufferTokens: 100,
       intervalMs: 5000,
       thetaBp: 5000,
+      weights: {},
     },
     continuity: {
       policy: 'bound',

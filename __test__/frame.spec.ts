@@ -15,6 +15,7 @@ const base: TurnFrame = {
   route: '',
   cacheSalt: '',
   drift: false,
+  priority: 0,
   base: undefined,
   exact: undefined,
   ticket: undefined,
@@ -38,7 +39,7 @@ function textOf(...segments: string[]) {
 
 /** Reads the arrays back the way their layout says. */
 function decode({ head, ids: bytes, prompt: text }: FrameWriter) {
-  let at = 15
+  let at = 16
   const words = (count = 0): number[] => {
     at += count
     return [...head.subarray(at - count, at)]

@@ -25,7 +25,8 @@ test('what is not said has a default', (t) => {
       drainMs: 30_000,
     },
     health: { intervalMs: 2_000, timeoutMs: 2_000, path: '/health' },
-    hold: { keepAliveAfterMs: 10_000, keepAliveEveryMs: 10_000 },
+    hold: { keepAlive: [], keepAliveAfterMs: 10_000, keepAliveEveryMs: 10_000 },
+    priorityHeader: '',
     retry: { attempts: 3, graceMs: 10_000 },
     limits: { bodyBytes: 67_108_864, allBodiesBytes: 536_870_912, connections: 16_384 },
   })

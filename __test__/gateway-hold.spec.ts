@@ -38,7 +38,7 @@ async function crowdedGateway(
 }
 
 test('a held client of a JSON answer waits, and gets the answer as if it had not', async (t) => {
-  const hold = { keepAliveAfterMs: 30, keepAliveEveryMs: 30 }
+  const hold = { keepAlive: API_NAMES, keepAliveAfterMs: 30, keepAliveEveryMs: 30 }
   const { gateway, isHeld, release } = await crowdedGateway(t, { hold })
   const pending = send(gateway.url + API['openai-chat'].path, requestOf('second'))
   await isHeld()
@@ -54,7 +54,7 @@ for (const name of API_NAMES) {
   const { path, events } = API[name]
 
   test(`${name}: a held client of a stream is kept alive, then gets its stream`, async (t) => {
-    const hold = { keepAliveAfterMs: 30, keepAliveEveryMs: 30 }
+    const hold = { keepAlive: API_NAMES, keepAliveAfterMs: 30, keepAliveEveryMs: 30 }
     const { gateway, isHeld, release } = await crowdedGateway(t, { hold })
     const { headers, body } = requestOf('second', name)
     const [res] = await open(gateway.url + path, { headers, body: { ...body, stream: true } })
@@ -78,7 +78,7 @@ for (const [what, encoding, encode] of [
   ['marked with a byte order mark', 'identity', (text: string) => Buffer.from(`\ufeff${text}`)],
 ] as const) {
   test(`a held stream whose request came ${what} is kept alive too`, async (t) => {
-    const hold = { keepAliveAfterMs: 20, keepAliveEveryMs: 20 }
+    const hold = { keepAlive: API_NAMES, keepAliveAfterMs: 20, keepAliveEveryMs: 20 }
     const { gateway, isHeld, release } = await crowdedGateway(t, { hold })
     const { headers, body } = requestOf('second')
     const url = gateway.url + API['openai-chat'].path
@@ -94,7 +94,7 @@ for (const [what, encoding, encode] of [
 }
 
 test('a client that accepts a stream but asks for none just waits', async (t) => {
-  const hold = { keepAliveAfterMs: 20, keepAliveEveryMs: 20 }
+  const hold = { keepAlive: API_NAMES, keepAliveAfterMs: 20, keepAliveEveryMs: 20 }
   const { gateway, isHeld, release } = await crowdedGateway(t, { hold })
   const { headers, body } = requestOf('second')
   const pending = send(gateway.url + API['openai-chat'].path, {
@@ -120,7 +120,7 @@ test('a short hold of a stream shows nothing of it', async (t) => {
 })
 
 test('an error after the head was sent is an event', async (t) => {
-  const hold = { keepAliveAfterMs: 20 }
+  const hold = { keepAlive: API_NAMES, keepAliveAfterMs: 20 }
   const { gateway, worker, isHeld, release } = await crowdedGateway(t, { hold })
   worker.handler = (_req, res) => {
     res.writeHead(400, { 'content-type': 'application/json' })
@@ -148,6 +148,64 @@ test('a client that leaves while held takes its hold with it', async (t) => {
     return holds === 0 && reservations === 1
   })
   t.is(worker.received.length, 0)
+})
+
+test('a client of the Anthropic API is told of the hold limit as of an overload', async (t) => {
+  const { gateway, isHeld, release } = await crowdedGateway(t, {}, 0.2)
+  const { path } = API['anthropic-messages']
+  const pending = send(gateway.url + path, requestOf('second', 'anthropic-messages'))
+  await isHeld()
+  const { status, body, headers } = await pending
+  t.is(status, 529)
+  t.is(JSON.parse(body).error.type, 'overloaded_error')
+  t.regex(String(headers['retry-after']), /^[1-9]\d*$/)
+  release()
+})
+
+test('no client is kept alive whose API is not named', async (t) => {
+  const hold = { keepAlive: ['openai-chat'] as const, keepAliveAfterMs: 20, keepAliveEveryMs: 20 }
+  const { gateway, isHeld, release } = await crowdedGateway(t, { hold })
+  const { path, events } = API['anthropic-messages']
+  const { headers, body } = requestOf('second', 'anthropic-messages')
+  const pending = send(gateway.url + path, { headers, body: { ...body, stream: true } })
+  await isHeld()
+  await new Promise((passed) => setTimeout(passed, 80))
+  release()
+  const answer = await pending
+  t.is(answer.body, events.join(''))
+  t.is(answer.headers['x-warmpath-worker'], 'w0')
+})
+
+test('the header that is named has the priority of a turn, and one that has none is refused', async (t) => {
+  const worker = await startWorker(t, answering())
+  const gateway = await openGateway(t, {
+    scheduler: { workers: [{ id: 'w0', url: worker.url }], admission: { maxRunning: 1 } },
+    priorityHeader: 'X-Priority',
+  })
+  const { path } = API['openai-chat']
+  const running = await gateway.scheduler.submit({ path, ...requestOf('first') })
+  const asked = ['-1', '7', ''].map((priority, at) => {
+    const { headers, body } = requestOf(`s${at}`)
+    return send(gateway.url + path, { headers: { ...headers, 'x-priority': priority }, body })
+  })
+  await until(t, 'all wait', () => gateway.scheduler.status().holds === 3)
+  const { waiting } = gateway.scheduler.status()
+  t.deepEqual(waiting.map((turn) => [turn.session, turn.priority]).sort(), [
+    ['s0', -1],
+    ['s1', 7],
+    ['s2', 0],
+  ])
+  for (const priority of ['high', '1.5', '101']) {
+    const { headers, body } = requestOf('bad')
+    const sent = { headers: { ...headers, 'x-priority': priority }, body }
+    t.is((await send(gateway.url + path, sent)).status, 400)
+  }
+  running.complete()
+  await Promise.all(asked)
+  t.deepEqual(
+    worker.received.map((each) => each.headers['x-session-id']),
+    ['s1', 's2', 's0'],
+  )
 })
 
 test('the hold limit is a 503 that says when to try again', async (t) => {

@@ -15,6 +15,17 @@ const POLICIES: Record<string, Partial<SchedulerOptions>> = {
   none: {},
   thunderagent: { admission: { policy: 'thunderagent', intervalMs: 1_000 } },
   lease: { admission: { policy: 'lease', holdLimitSeconds: 8 } },
+  gates: {
+    admission: { maxRunning: 2, maxSessions: 3, sessionIdleSeconds: 2, tenantWeights: { t1: 3 } },
+    identity: { tenant: 'x-tenant' },
+  },
+  'lease behind gates': {
+    admission: { policy: 'lease', maxRunning: 2, maxSessions: 4, tenantWeights: { t0: 0.5 } },
+    identity: { tenant: 'x-tenant' },
+  },
+  'thunderagent behind gates': {
+    admission: { policy: 'thunderagent', intervalMs: 1_000, maxRunning: 1, maxSessions: 3 },
+  },
   warm: { score: { temperature: 0.5 }, seed: 7 },
   targets: {
     workers: ['a', 'b', 'c'].map((id) => ({ id, url: `http://${id}`, capacityTokens: 6_000 })),

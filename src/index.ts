@@ -73,10 +73,12 @@ export type {
   StreamStatus,
   Trust,
   TurnReason,
+  WaitingTurn,
   Weighed,
   WorkerStatus,
 } from './link/report.js'
 export type { Restored, RestoreOptions } from './link/snapshot.js'
+export type { HoldReason } from './link.js'
 export { type AddedWorker, type Destination, Scheduler } from './scheduler.js'
 export type {
   DecisionMessage,
@@ -90,6 +92,13 @@ export type {
   TracedWorker,
   TraceEvent,
   TraceRecord,
+} from './telemetry/index.js'
+export {
+  type MetricFamily,
+  type MetricRegistry,
+  type MetricValue,
+  metricsText,
+  registerMetrics,
 } from './telemetry/index.js'
 export {
   diagnostics,
@@ -107,5 +116,6 @@ export { parseBody } from './turn/bounds.js'
 export { decodeBody } from './turn/encoding.js'
 export type { Break, BreakCode } from './turn/portability.js'
 export type { Hold, TurnRequest } from './turn/request.js'
+export type { SessionLike, StartedTool, ToolOwner } from './turn/tools.js'
 export type { AnswerWatch } from './turn/watch.js'
 export type { AnswerFacts, Turn, TurnInit } from './turn.js'

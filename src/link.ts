@@ -73,10 +73,31 @@ export interface Settlement {
   readonly stripped: boolean
 }
 
+/** How a turn waits at the moment. */
+export interface HoldState {
+  /** From 1. */
+  readonly position: number
+  readonly reason: HoldReason
+  /** How much longer it should take; undefined where nobody knows. */
+  readonly expectedMs: number | undefined
+}
+
+/**
+ * What a held turn waits for: the `owner` of its lock, a worker below `max-running` or `max-sessions`,
+ * behind other tenants (`tenant-share`) or higher classes (`priority`), or what the policy holds for (`room`).
+ */
+export type HoldReason =
+  | 'owner'
+  | 'max-running'
+  | 'max-sessions'
+  | 'tenant-share'
+  | 'priority'
+  | 'room'
+
 export interface Waiter {
   settle(settlement: Settlement): void
-  /** Present when somebody wants to know; called with a 1-based place when it has changed. */
-  moved?(position: number): void
+  /** Present when somebody wants to know; called when something of it has changed. */
+  moved?(state: HoldState): void
 }
 
 /** What the answer of a turn told. */
@@ -99,7 +120,8 @@ type Call = (handle: SchedulerHandle, now: number, out: Float64Array) => unknown
 
 interface Waiting {
   readonly waiter: Waiter
-  position: number
+  /** What was told last. */
+  told: HoldState | undefined
 }
 
 const OUT = {
@@ -140,6 +162,7 @@ export class Link {
   readonly #writer: FrameWriter
   readonly #out = new Float64Array(OUT.size + SETTLEMENT * SETTLEMENTS)
   readonly #usage = new Float64Array(4)
+  readonly #state = new Float64Array(OUT.size + SETTLEMENT)
   readonly #waiting = new Map<number, Waiting>()
   /** Prices that were set while it ran, by target. */
   readonly prices = new Map<string, ModelPrice>()
@@ -251,7 +274,7 @@ export class Link {
 
   /** The waiter hears from the next `settle` on. */
   wait(reservation: number, waiter: Waiter): void {
-    this.#waiting.set(reservation, { waiter, position: 0 })
+    this.#waiting.set(reservation, { waiter, told: undefined })
     awaited.add(this)
     if (waiter.moved === undefined) return
     this.#watchers += 1
@@ -420,11 +443,21 @@ export class Link {
     for (const reservation of looked) {
       const waiting = this.#waiting.get(reservation)
       if (waiting?.waiter.moved === undefined) continue
-      const position = native.holdPosition(this.#handle, reservation)
-      if (position === 0 || position === waiting.position) continue
-      waiting.position = position
-      waiting.waiter.moved(position)
+      const state = this.#holdState(reservation)
+      if (state === undefined || isAsTold(state, waiting.told)) continue
+      waiting.told = state
+      waiting.waiter.moved(state)
     }
+  }
+
+  #holdState(reservation: number): HoldState | undefined {
+    const state = this.#state
+    if (!native.holdState(this.#handle, reservation, state)) return undefined
+    const [position = 0, why = 0, expected = -1] = state
+    if (position === 0) return undefined
+    reasons ??= native.holdReasons() as HoldReason[]
+    const expectedMs = expected < 0 ? undefined : expected / 1000
+    return { position, reason: reasons[why] ?? 'room', expectedMs }
   }
 
   #arm(wakeAt: number): void {
@@ -443,6 +476,17 @@ export class Link {
       link.poll()
     }, delay).unref()
   }
+}
+
+let reasons: readonly HoldReason[] | undefined
+
+/** Whether nothing has changed; an expected wait that shrinks as time passes has not. */
+function isAsTold(now: HoldState, told: HoldState | undefined): boolean {
+  if (told === undefined || now.position !== told.position || now.reason !== told.reason)
+    return false
+  const [is, was] = [now.expectedMs, told.expectedMs]
+  if (is === undefined || was === undefined) return is === was
+  return is <= was * 1.25 + LOOK_EVERY_MS
 }
 
 /** The addon writes -1 for nobody. */

@@ -78,7 +78,18 @@ export interface NativeFace {
     out: Float64Array,
   ): boolean
   pollScheduler(handle: SchedulerHandle, now: number, out: Float64Array): void
-  holdPosition(handle: SchedulerHandle, id: number): number
+  holdState(handle: SchedulerHandle, id: number, out: Float64Array): boolean
+  holdReasons(): string[]
+  counts(handle: SchedulerHandle): string
+  tellTool(
+    handle: SchedulerHandle,
+    now: number,
+    tenant: string,
+    session: string,
+    ended: boolean,
+    expected: number,
+    out: Float64Array,
+  ): void
   candidates(...turn: FramedTurn): string
   topology(handle: SchedulerHandle): string
   addWorker(handle: SchedulerHandle, now: number, worker: string, out: Float64Array): number

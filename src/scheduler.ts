@@ -38,6 +38,7 @@ import { NO_TEXT, type Origin, PromptKind, type TurnFrame } from './link/frame.j
 import {
   type Candidate,
   candidatesOf,
+  countsOf,
   type Receipt,
   receiptOf,
   type Status,
@@ -54,7 +55,7 @@ import type { KnownTarget, KnownWorker } from './link/topology.js'
 import { Link, type LockName, type Placement } from './link.js'
 import { Health, native } from './native.js'
 import { PoolWatch } from './pool-watch.js'
-import { published } from './telemetry/index.js'
+import { type MetricFamily, metricFamilies, published } from './telemetry/index.js'
 import {
   keptSteps,
   openRecorder,
@@ -78,6 +79,14 @@ import {
   tenantRule,
 } from './turn/request.js'
 import { refuseStrangers } from './turn/strangers.js'
+import {
+  knownSession,
+  type SessionLike,
+  type StartedTool,
+  type ToolOwner,
+  toolEnded,
+  toolStarted,
+} from './turn/tools.js'
 import { type Route, Turn } from './turn.js'
 
 /** A worker that joins a running scheduler. */
@@ -410,13 +419,34 @@ export class Scheduler {
    * The session has ended and its room may be given away: that of a turn, or one by its name and
    * tenant as `turn.session` and `turn.tenant` tell them. Unknown sessions are ignored.
    */
-  endSession(session: string | Pick<Turn, 'session' | 'tenant'>, tenant = ''): void {
-    const isTurn = typeof session === 'object' && session !== null
-    const [name, owner] = isTurn ? [session.session, session.tenant] : [session, tenant]
-    checkString(name, 'session')
-    checkString(owner, 'tenant')
+  endSession(session: SessionLike, tenant = ''): void {
+    const known = knownSession(session, tenant)
     if (this.#link.closed) return
-    this.#link.call((handle, now, out) => native.endSession(handle, now, owner, name, out))
+    this.#link.call((handle, now, out) =>
+      native.endSession(handle, now, known.tenant, known.session, out),
+    )
+  }
+
+  /**
+   * A session runs a tool between two turns; `expectedSeconds`: for about how long, if that is known.
+   * Its room is kept until then where that is worth it (`lease`). Unknown sessions, and those with a turn
+   * under way, are passed over. Throws INVALID_ARGUMENT.
+   */
+  toolStarted(session: SessionLike, tool: StartedTool = {}): void {
+    toolStarted(this.#link, session, tool)
+  }
+
+  /** Its tool has ended: the session's next turn comes at once, and its room is kept for that. */
+  toolEnded(session: SessionLike, tool: ToolOwner = {}): void {
+    toolEnded(this.#link, session, tool)
+  }
+
+  /**
+   * What has happened so far and what is under way, as metrics of Prometheus: see `registerMetrics`. Read
+   * from counters when it is called; O(workers).
+   */
+  metrics(): MetricFamily[] {
+    return metricFamilies(countsOf(this.#link), statusOf(this.#link).workers)
   }
 
   /**
@@ -657,6 +687,7 @@ export class Scheduler {
       route: routeOf(request),
       cacheSalt: this.#saltOf(read),
       drift: request.drift ?? false,
+      priority: request.priority ?? 0,
       base: base === undefined ? undefined : topology.targetByName(base).index,
       canStrip: canStrip(read),
       origin,

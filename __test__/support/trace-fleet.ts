@@ -71,7 +71,12 @@ export async function told({ path, seed, steps, options, trace, changes }: Told)
     const isText = at % 3 !== 0
     const taken = scheduler.submit({
       path: '/v1/chat/completions',
-      headers: at === 6 ? ORDINARY : { 'x-session-id': `s${at}`, ...ORDINARY },
+      headers: {
+        ...(at < 6 && { 'x-session-id': `s${at}` }),
+        'x-tenant': `t${at % 3}`,
+        ...ORDINARY,
+      },
+      priority: at % 4 === 3 ? -1 : 0,
       body: {
         model: 'm',
         messages: [
@@ -131,12 +136,22 @@ export async function told({ path, seed, steps, options, trace, changes }: Told)
     }
   }
 
+  const tool = () => {
+    const at = draw(6)
+    // The tenant is that of the header where one is named there.
+    for (const tenant of ['', `t${at % 3}`]) {
+      if (draw(3) === 0) scheduler.toolEnded(`s${at}`, { tenant })
+      else scheduler.toolStarted(`s${at}`, { tenant, expectedSeconds: draw(90) })
+    }
+  }
+
   const change = () => {
     const worker = some(names())
-    const kind = draw(13)
+    const kind = draw(14)
     if (kind === 0)
       running[draw(running.length || 1)]?.turn.next(draw(2) === 0 ? 'passing' : 'lasting')
     else if (kind === 1) scheduler.endSession(`s${draw(6)}`)
+    else if (kind === 13) tool()
     else if (kind === 10 && options?.targets?.big) {
       scheduler.setPrice('big', { input: 1 + draw(9), output: 25 })
     } else if (kind === 11 && options?.workers === undefined) goOver()

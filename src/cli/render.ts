@@ -6,7 +6,7 @@
  * with every term of their cost. Nothing is computed but shares and dates; figures that are not there
  * are a dash, never a zero.
  */
-import type { Receipt, Refusal, Status } from '../index.js'
+import type { HoldReason, Receipt, Refusal, Status } from '../index.js'
 import { modelFacts, modelTable } from './render-model.js'
 import { table, text, visible } from './table.js'
 
@@ -41,6 +41,7 @@ function renderStatus(status: Status): string {
   return lines([
     table(head, workers),
     '',
+    ...waiting(status),
     ...poolTable(status),
     facts([
       ['targets', status.targets.map(visible).join(', ')],
@@ -80,6 +81,23 @@ function poolTable({ pools = [] }: Partial<Status>): string[] {
     'Columns in pages, objects (told of, and of no page here), and tokens: promised by decisions, read by engines.',
     '',
   ]
+}
+
+/** Who waits for what, the longest first; nothing where nobody does. */
+function waiting({ waiting: turns, holds }: Status): string[] {
+  if (turns.length === 0) return []
+  const rows = turns.map((turn) => [
+    visible(turn.session),
+    visible(turn.tenant) || '-',
+    turn.why,
+    turn.place ?? undefined,
+    turn.waitedMs / 1000,
+    turn.expectedMs === null ? undefined : turn.expectedMs / 1000,
+    turn.priority,
+  ])
+  const head = ['waits', 'tenant', 'for', 'place', 'seconds', 'expected', 'priority']
+  const more = holds > turns.length ? [`${text(holds - turns.length)} more wait.`] : []
+  return [table(head, rows), ...more, '']
 }
 
 /** One decision: what came of it and why, then the candidates as a table. */
@@ -170,13 +188,29 @@ function admission({ admission: verdict, prompt, ...receipt }: Receipt): string 
   const uncached = prompt.tokens - receipt.predictedCachedTokens
   const reasons = verdict.refusals.map((refusal) => `\n  ${refused(refusal, receipt.at)}`)
   const why = reasons.length === 0 ? '' : `; ${text(uncached)} tokens to compute${reasons.join('')}`
-  return `held ${text(verdict.heldMs / 1000)} s${place}, then went${where}${why}`
+  const cause = verdict.why === null ? '' : ` for ${HOLD_REASONS[verdict.why]}`
+  return `held ${text(verdict.heldMs / 1000)} s${place}${cause}, then went${where}${why}`
+}
+
+const HOLD_REASONS: Readonly<Record<HoldReason, string>> = {
+  owner: 'the owner of its lock',
+  'max-running': 'a worker that runs fewer turns than are allowed',
+  'max-sessions': 'a worker that keeps fewer sessions than are allowed',
+  'tenant-share': 'other tenants, its own being ahead of its share',
+  priority: 'turns of a higher priority',
+  room: 'room',
 }
 
 /** Why a worker did not take the turn when it began to wait. */
 function refused(refusal: Refusal, wentAt: number): string {
   const worker = visible(refusal.worker)
   if (refusal.why === 'refill') return `${worker}: was computing another cold prompt`
+  if (refusal.why === 'max-running') {
+    return `${worker}: ran ${text(refusal.turns)} turns of ${text(refusal.most)} allowed`
+  }
+  if (refusal.why === 'max-sessions') {
+    return `${worker}: kept ${text(refusal.sessions)} sessions of ${text(refusal.most)} allowed`
+  }
   const room = `${text(refusal.haveTokens)} of ${text(refusal.needTokens)} tokens free`
   if (refusal.why === 'running') return `${worker}: ${room} beside its turns`
   const { nextLeaseEnd } = refusal

@@ -7,6 +7,7 @@
 
 import { type CacheRules, cacheRules, RULE_FIELDS, refuseForeign } from './cache.js'
 import {
+  dictionary,
   type Fields,
   fields,
   MAX_COUNT,
@@ -29,6 +30,11 @@ export interface Settings {
     readonly thetaBp: number
     readonly forceAfterMs: number | undefined
     readonly holdLimitMs: number | undefined
+    readonly maxRunning: number | undefined
+    readonly maxSessions: number | undefined
+    readonly sessionIdleMs: number | undefined
+    /** In thousandths. */
+    readonly weights: Readonly<Record<string, number>>
   }
   readonly score: Readonly<Record<ScoreField, number>>
   /** The rules are those of every group that has none of its own. */
@@ -67,7 +73,13 @@ const POLICIES = ['none', 'lease', 'thunderagent'] as const
 const PRESETS = { tail: 0.35, balanced: 0.5, throughput: 0.7 }
 const OF_LEASE = ['preset', 'theta', 'forceAfterSeconds']
 const OF_THUNDERAGENT = ['hysteresis', 'bufferTokens', 'intervalMs']
-const ADMISSION_FIELDS = ['policy', 'holdLimitSeconds', ...OF_LEASE, ...OF_THUNDERAGENT]
+const OF_ALL = [
+  ...(['policy', 'holdLimitSeconds', 'maxRunning', 'maxSessions'] as const),
+  ...(['sessionIdleSeconds', 'tenantWeights'] as const),
+]
+const ADMISSION_FIELDS = [...OF_ALL, ...OF_LEASE, ...OF_THUNDERAGENT]
+/** More tenants than this are not told apart by weights. */
+const MAX_WEIGHTS = 10_000
 const BASIS_POINTS = 10_000
 
 export function settings(given: Fields): Settings {
@@ -102,7 +114,28 @@ function admission(given: Fields): Settings['admission'] {
     thetaBp: Math.round(theta(given) * BASIS_POINTS),
     forceAfterMs: seconds(given, 'forceAfterSeconds'),
     holdLimitMs: seconds(given, 'holdLimitSeconds'),
+    maxRunning: most(given, 'maxRunning'),
+    maxSessions: most(given, 'maxSessions'),
+    sessionIdleMs: seconds(given, 'sessionIdleSeconds'),
+    weights: weights(given.tenantWeights),
   }
+}
+
+function most(given: Fields, field: string): number | undefined {
+  return given[field] === undefined ? undefined : whole(given, 'admission', field, 1, [1, MAX_U32])
+}
+
+function weights(given: unknown): Record<string, number> {
+  const path = 'admission.tenantWeights'
+  const entries = Object.entries(given === undefined ? {} : dictionary(given, path))
+  if (entries.length > MAX_WEIGHTS) {
+    refuse(path, `must have at most ${MAX_WEIGHTS} tenants`, String(entries.length))
+  }
+  const range = { min: 0.001, max: 1000, kind: 'real' } as const
+  const read = entries.map(([name, weight]) => {
+    return [name, Math.round(number(weight, `${path}.${name}`, range) * 1000)] as const
+  })
+  return Object.fromEntries(read)
 }
 
 function refuseFields(given: Fields, foreign: readonly string[], policy: string): void {

@@ -221,6 +221,23 @@ export interface AdmissionOptions {
   holdLimitSeconds?: number
   /** `thunderagent` only: how often it looks at the pressure. Default 5000. */
   intervalMs?: number
+  /**
+   * Turns that a worker runs at once, those of others that its metrics tell of included; further ones
+   * wait, with any policy. Absent: any number.
+   */
+  maxRunning?: number
+  /**
+   * Sessions whose context a worker keeps; turns of further ones wait until one of them ends, goes
+   * elsewhere or has been idle for `sessionIdleSeconds`, with any policy. Absent: any number.
+   */
+  maxSessions?: number
+  /** Default 60. */
+  sessionIdleSeconds?: number
+  /**
+   * Shares of tenants, by name, where turns wait for `maxRunning`, `maxSessions` or in the queue of
+   * `lease`: 0.001 to 1000. Those that are not named have 1.
+   */
+  tenantWeights?: Record<string, number>
 }
 
 /** Which model answers where an alias offers several. Tool loops and provider state go first. */

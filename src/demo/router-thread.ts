@@ -44,9 +44,6 @@ type Router = Part<RouterReady, RouterNote, RouterDone>
 /** Model time between two looks of the admission at the pressure; what it is by default. */
 const INTERVAL_MS = 5000
 
-/** How long a held client would wait on the wall for a sign of life: longer than any run. */
-const NO_KEEP_ALIVE_MS = 3_600_000
-
 /** The demo has one tenant, whatever key its clients show. */
 const TENANT = 'demo'
 
@@ -65,7 +62,6 @@ async function startWarmpath(data: RouterData): Promise<Router> {
       identity: { tenant: () => TENANT },
       seed,
     },
-    hold: { keepAliveAfterMs: NO_KEEP_ALIVE_MS, keepAliveEveryMs: NO_KEEP_ALIVE_MS },
     accessLog: (line) => {
       const entry = JSON.parse(line) as { receipt?: string; heldMs?: number }
       if (entry.receipt !== undefined) heldMs.set(entry.receipt, (entry.heldMs ?? 0) * speed)

@@ -196,6 +196,7 @@ const anthropicMessages: Dialect = {
   stream,
   errorBody,
   errorEvent: (code, message) => sseEvent('error', errorBody(502, code, message)),
+  busyStatus: 529,
   keepAlive: 'event: ping\ndata: {"type": "ping"}\n\n',
   withModel,
 }

@@ -155,6 +155,7 @@ const openaiChat: Dialect = {
   errorBody: openaiErrorBody,
   errorEvent: (code, message) =>
     `${sseEvent(undefined, openaiErrorBody(502, code, message))}data: [DONE]\n\n`,
+  busyStatus: 503,
   keepAlive: ': keep-alive\n\n',
   withModel,
 }

@@ -263,6 +263,7 @@ const openaiResponses: Dialect = {
   stream: () => streamReader(takeEvent),
   errorBody: openaiErrorBody,
   errorEvent,
+  busyStatus: 503,
   keepAlive: ': keep-alive\n\n',
   withModel,
 }

@@ -143,6 +143,8 @@ interface Dialect {
     message: string,
     seen?: Readonly<Pick<ResponseFacts, 'id' | 'sequence'>>,
   ): string
+  /** The status that says that all are busy. */
+  readonly busyStatus: 503 | 529
   /** What a stream may be sent while its turn is held; no client takes it for content. */
   readonly keepAlive: string
   /** The same body with another model; key order is kept. A shallow copy. */

@@ -40,6 +40,17 @@ function text(pattern: RegExp, allowed: string, fallback: string): Check<string>
   }
 }
 
+/** A list of some of these words, none by default. */
+function several<T extends string>(words: readonly T[]): Check<readonly T[]> {
+  const allowed = `a list of ${words.join(', ')}`
+  return (value, field) => {
+    if (value === undefined) return []
+    if (!Array.isArray(value)) return refuse(field, allowed)
+    const found = value.map((each) => words.find((word) => word === each))
+    return found.map((word) => word ?? refuse(field, allowed))
+  }
+}
+
 /** A plain object: no array, no class instance. */
 function plainObject(value: unknown, field: string): Record<string, unknown> {
   if (typeof value === 'object' && value !== null && !Array.isArray(value)) {
@@ -70,4 +81,4 @@ function section<T extends object>(fields: Fields<T>): Check<T> {
   }
 }
 
-export { onlyKeys, plainObject, refuse, section, text, whole }
+export { onlyKeys, plainObject, refuse, section, several, text, whole }

@@ -8,8 +8,8 @@
  *
  * All durations are whole milliseconds. The environment is passed in, never read here.
  */
-import { Scheduler, type SchedulerOptions, WarmpathError } from '../index.js'
-import { onlyKeys, plainObject, refuse, section, text, whole } from './check.js'
+import { type DialectName, Scheduler, type SchedulerOptions, WarmpathError } from '../index.js'
+import { onlyKeys, plainObject, refuse, section, several, text, whole } from './check.js'
 import { openedLater } from './sinks.js'
 
 /** Time limits of one request and of stopping, in milliseconds. */
@@ -42,8 +42,13 @@ interface HealthOptions {
   path: string
 }
 
-/** When the client of a held stream is sent signs of life. */
+/** Whether and when the client of a held stream is sent signs of life. */
 interface HoldOptions {
+  /**
+   * The wire APIs whose clients are. With the first sign the head of the answer is sent, status 200, so
+   * that what goes wrong afterwards can only be told as an event. Default: none.
+   */
+  keepAlive: readonly DialectName[]
   /** Until the head of the answer and the first keep-alive are sent. Default 10 s. */
   keepAliveAfterMs: number
   /** Between two keep-alives. Default 10 s. */
@@ -92,6 +97,11 @@ interface GatewayConfig {
   timeouts?: Partial<Timeouts>
   health?: Partial<HealthOptions>
   hold?: Partial<HoldOptions>
+  /**
+   * The header that has the priority of a turn, a whole number from -100 to 100: one that only a proxy
+   * before this gateway can set. Absent: all turns have priority 0.
+   */
+  priorityHeader?: string
   retry?: Partial<RetryOptions>
   limits?: Partial<GatewayLimits>
   /** Takes one JSON line a request; absent = no access log. */
@@ -105,6 +115,8 @@ interface Settings {
   timeouts: Timeouts
   health: HealthOptions
   hold: HoldOptions
+  /** In lower case; empty: none. */
+  priorityHeader: string
   retry: RetryOptions
   limits: GatewayLimits
 }
@@ -129,7 +141,10 @@ const checkHealth = section<HealthOptions>({
   timeoutMs: milliseconds(2_000),
   path: text(/^\/[\x21-\x7e]*$/, 'a path that starts with "/"', '/health'),
 })
+const DIALECTS = ['openai-chat', 'openai-responses', 'anthropic-messages'] as const
+
 const checkHold = section<HoldOptions>({
+  keepAlive: several(DIALECTS),
   keepAliveAfterMs: milliseconds(10_000),
   keepAliveEveryMs: milliseconds(10_000),
 })
@@ -143,7 +158,12 @@ const checkLimits = section<GatewayLimits>({
   connections: whole(1, 1_000_000, '', 16_384),
 })
 
-const FILE_KEYS = ['host', 'port', 'scheduler', 'timeouts', 'health', 'hold', 'retry', 'limits']
+const checkPriorityHeader = text(/^[\w!#$%&'*+.^`|~-]+$/, 'the name of a header', '')
+
+const FILE_KEYS = [
+  ...['host', 'port', 'scheduler', 'timeouts', 'health', 'hold', 'priorityHeader'],
+  ...['retry', 'limits'],
+]
 
 /** Fills in the defaults. Throws WARMPATH_CONFIG naming the field. */
 function settle(config: GatewayConfig): Settings {
@@ -154,6 +174,7 @@ function settle(config: GatewayConfig): Settings {
     timeouts: checkTimeouts(config.timeouts, 'timeouts'),
     health: checkHealth(config.health, 'health'),
     hold: checkHold(config.hold, 'hold'),
+    priorityHeader: checkPriorityHeader(config.priorityHeader, 'priorityHeader').toLowerCase(),
     retry: checkRetry(config.retry, 'retry'),
     limits: checkLimits(config.limits, 'limits'),
   }

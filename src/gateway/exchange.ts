@@ -136,15 +136,16 @@ class Exchange {
 
   /** A whole JSON answer. */
   json(status: number, value: unknown, headers: HeaderList = []): void {
-    const body = Buffer.from(`${JSON.stringify(value)}\n`)
+    this.text(status, 'application/json; charset=utf-8', `${JSON.stringify(value)}\n`, headers)
+  }
+
+  /** A whole answer. */
+  text(status: number, type: string, content: string, headers: HeaderList = []): void {
+    const body = Buffer.from(content)
     const isUnread = !this.req.readableEnded && this.#bodyExpected()
     // Before the head, which tells the client that the connection ends.
     if (isUnread) this.res.shouldKeepAlive = false
-    this.head(status, [
-      ['content-type', 'application/json; charset=utf-8'],
-      ['content-length', String(body.length)],
-      ...headers,
-    ])
+    this.head(status, [['content-type', type], ['content-length', String(body.length)], ...headers])
     this.bytes += body.length
     if (this.req.method === 'HEAD') this.res.end()
     else if (isUnread) this.#endUnread(body)

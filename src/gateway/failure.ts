@@ -44,12 +44,18 @@ function told(error: unknown): Told {
 
 /** Ends an exchange with an error, however far its answer has come. */
 function fail(exchange: Exchange, error: unknown): void {
-  const { status, code, message, headers } = told(error)
+  const { code, message, headers, ...rest } = told(error)
+  const status = code === 'WARMPATH_HOLD_LIMIT' ? busyStatus(exchange) : rest.status
   exchange.failure = code
   if (exchange.over) return
   if (!exchange.headSent) exchange.json(status, errorBody(exchange, status, code, message), headers)
   else if (exchange.streaming) endStream(exchange, errorEvent(exchange, code, message))
   else exchange.res.destroy()
+}
+
+/** What clients of the dialect take for overload, and repeat after a while. */
+function busyStatus({ dialect }: Exchange): number {
+  return dialect?.busyStatus ?? 503
 }
 
 function endStream(exchange: Exchange, event: string): void {

@@ -74,6 +74,13 @@ function askOf(headers: IncomingHttpHeaders): Pick<TurnRequest, 'base' | 'route'
   }
 }
 
+/** The priority that the header of that name has; a value that is none is refused by the scheduler. */
+function priorityOf(headers: IncomingHttpHeaders, name: string): Pick<TurnRequest, 'priority'> {
+  const value = name === '' ? undefined : headers[name]
+  if (typeof value !== 'string' || value === '') return {}
+  return { priority: /^[+-]?\d+$/.test(value) ? Number(value) : Number.NaN }
+}
+
 /** Longest value of one of our headers, in characters; ids may come from a client's body. */
 const VALUE_CHARS = 256
 
@@ -96,4 +103,5 @@ export {
   headerOf,
   isEventStream,
   passedHeaders,
+  priorityOf,
 }

@@ -2,8 +2,8 @@
  * Question: what does a client see while its turn is held?
  *
  * Nothing at first: most holds are short, and an answer whose head is still unsent can say its true
- * status later. After `keepAliveAfterMs` a client that asked for a stream gets the head of one and
- * keep-alives in its dialect, so that nothing between it and us takes the silence for a failure.
+ * status later. Where its dialect is named in `hold.keepAlive`, a client that asked for a stream gets the
+ * head of one after `keepAliveAfterMs`, and keep-alives as its dialect has them, so that nothing between it and us takes the silence for a failure.
  * From then on an error can only be an event. A client that waits for one JSON answer just waits.
  *
  * Costs one timer a held stream, unref'd; none for a turn that goes at once.
@@ -25,7 +25,8 @@ class HeldAnswer {
 
   /** The turn is held, or still held; only the first call counts. */
   held({ stream }: Hold): void {
-    if (!stream) return
+    const name = this.#exchange.dialect?.name
+    if (!stream || name === undefined || !this.#options.keepAlive.includes(name)) return
     this.#timer ??= setTimeout(() => this.#open(), this.#options.keepAliveAfterMs).unref()
   }
 

@@ -1,18 +1,20 @@
 /**
  * Question: what does the gateway say of itself, and what may it be told?
  *
- * `/healthz` for a load balancer, `/status` for a person or a scraper, `/receipts/:id` for why a
+ * `/healthz` for a load balancer, `/status` for a person, `/metrics` for Prometheus, `/receipts/:id` for why a
  * turn went where it went, `/v1/models` for a client that wants to know what it may ask for. These
  * read the scheduler and change nothing. They are as open as the port is: session ids are in
- * receipts and in the status, which is a reason for the default host.
+ * receipts and in the status, though not in metrics, which is a reason for the default host.
  *
  * `DELETE /sessions/:id` says that a session is over, so that its room goes to others at once. It
  * ends sessions of the caller's own tenant only, as its credential tells.
  */
-import { WarmpathError } from '../index.js'
+import { metricsText, WarmpathError } from '../index.js'
 import type { Exchange } from './exchange.js'
 import { passOn } from './pass.js'
 import type { Parts } from './turns.js'
+
+const METRICS_TYPE = 'text/plain; version=0.0.4; charset=utf-8'
 
 /** 200 while a worker is up, else 503. */
 function serveHealth(parts: Parts, exchange: Exchange): void {
@@ -23,6 +25,11 @@ function serveHealth(parts: Parts, exchange: Exchange): void {
 /** The scheduler's status, as it is. */
 function serveStatus(parts: Parts, exchange: Exchange): void {
   exchange.json(200, parts.scheduler.status())
+}
+
+/** The scheduler's metrics as Prometheus reads them. */
+function serveMetrics(parts: Parts, exchange: Exchange): void {
+  exchange.text(200, METRICS_TYPE, metricsText(parts.scheduler.metrics()))
 }
 
 /** Throws WARMPATH_UNKNOWN_ID for a receipt that never was or has been overwritten. */
@@ -78,4 +85,4 @@ function modelEntry(id: string): object {
   }
 }
 
-export { endSession, serveHealth, serveModel, serveModels, serveReceipt, serveStatus }
+export { endSession, serveHealth, serveMetrics, serveModel, serveModels, serveReceipt, serveStatus }

@@ -12,6 +12,7 @@ import type { Exchange } from './exchange.js'
 import {
   endSession,
   serveHealth,
+  serveMetrics,
   serveModel,
   serveModels,
   serveReceipt,
@@ -45,6 +46,7 @@ const ANY_METHOD = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']
 const ROUTES: readonly Route[] = [
   exact(/^\/healthz$/, READ, serveHealth),
   exact(/^\/status$/, READ, serveStatus),
+  exact(/^\/metrics$/, READ, serveMetrics),
   exact(/^\/receipts\/([^/]+)$/, READ, serveReceipt),
   exact(/^\/sessions\/([^/]+)$/, ['DELETE'], endSession),
   exact(/^\/v1\/models$/, READ, serveModels),

@@ -15,7 +15,7 @@ import type { Bodies } from './body.js'
 import type { Settings } from './config.js'
 import { deliver, pump } from './deliver.js'
 import type { Exchange } from './exchange.js'
-import { askOf, headerOf, isEventStream } from './headers.js'
+import { askOf, headerOf, isEventStream, priorityOf } from './headers.js'
 import type { HealthWatch } from './health.js'
 import { HeldAnswer } from './hold.js'
 import { ask } from './recovery.js'
@@ -62,6 +62,7 @@ async function submit(parts: Parts, exchange: Exchange, raw: Uint8Array): Promis
       method: 'POST',
       headers: decodedHeaders(exchange.req.headers),
       ...askOf(exchange.req.headers),
+      ...priorityOf(exchange.req.headers, parts.settings.priorityHeader),
       raw,
       signal: exchange.signal,
       onHold: (hold) => held.held(hold),

@@ -34,6 +34,8 @@ export interface TurnFrame {
   readonly cacheSalt: string
   /** Whether the task is another one than before. */
   readonly drift: boolean
+  /** Its class where turns wait. */
+  readonly priority: number
   /** Whether all provider state that it leans on can be taken out of it. */
   readonly canStrip: boolean
   readonly origin: Origin
@@ -90,7 +92,9 @@ const HEAD = {
   base: 12,
   routeBytes: 13,
   saltBytes: 14,
-  size: 15,
+  /** As a signed number. */
+  priority: 15,
+  size: 16,
 } as const
 /** Flags of a segment: two bits, content blocks beyond the first, minutes of its breakpoint. */
 const VOLATILE = 1
@@ -168,6 +172,7 @@ export class FrameWriter {
     head[HEAD.saltBytes] = this.#append(frame.cacheSalt)
     head[HEAD.base] = frame.base === undefined ? 0 : frame.base + 1
     head[HEAD.pinnedWorker] = 0
+    head[HEAD.priority] = frame.priority
     head[HEAD.targets] = targets.length
     head[HEAD.toolResults] = toolResults.length
     head[HEAD.state] = state.length

@@ -5,7 +5,7 @@
  * get their types, and candidates the address of their worker. Nothing is computed.
  */
 import type { Grade, ModelPolicy, ModelPrice } from '../config/index.js'
-import type { Link, LockName } from '../link.js'
+import type { HoldReason, Link, LockName } from '../link.js'
 import { native } from '../native.js'
 import type { Origin } from './frame.js'
 import type { Topology } from './topology.js'
@@ -177,6 +177,14 @@ export interface Candidate extends CostRow {
 /** Why a worker did not take a turn that began to wait. Tokens; times since the Unix epoch. */
 export type Refusal = { readonly worker: string } & (
   | { readonly why: 'refill' }
+  | { readonly why: 'max-running'; readonly turns: number; readonly most: number }
+  | {
+      readonly why: 'max-sessions'
+      readonly sessions: number
+      readonly most: number
+      /** When the session that is idle longest may be given up. Milliseconds. */
+      readonly nextIdleEnd: number | null
+    }
   | { readonly why: 'running'; readonly haveTokens: number; readonly needTokens: number }
   | {
       readonly why: 'leases'
@@ -311,8 +319,12 @@ export interface Receipt {
     readonly verdict: 'free' | 'kept' | 'placed' | 'held'
     readonly heldMs: number
     readonly worker: string | null
-    /** Where in the queue the turn began to wait, from 1, where the policy has one queue. */
+    /** Where in its queue the turn began to wait, from 1. */
     readonly queuedAt: number | null
+    /** What it waited for, at last where that has changed. */
+    readonly why: HoldReason | null
+    /** For how long it was expected to wait; null before enough others had waited. */
+    readonly expectedMs: number | null
     /** Why each worker did not take it then. */
     readonly refusals: readonly Refusal[]
   }
@@ -392,6 +404,19 @@ export interface WorkerStatus {
   readonly engine?: EngineStatus | null
 }
 
+/** A turn that waits. */
+export interface WaitingTurn {
+  readonly reservation: number
+  readonly session: string
+  readonly tenant: string
+  /** Among those that wait for the same, from 1. */
+  readonly place: number | null
+  readonly why: HoldReason
+  readonly waitedMs: number
+  readonly expectedMs: number | null
+  readonly priority: number
+}
+
 /** Figures for an operator. Counts unless the name says otherwise. */
 export interface Status {
   readonly sessions: number
@@ -400,6 +425,8 @@ export interface Status {
   readonly reservations: number
   readonly holds: number
   readonly paused: number
+  /** The turns that have waited longest, at most 100. */
+  readonly waiting: readonly WaitingTurn[]
   readonly owners: number
   /** Owners of ids that were forgotten for newer ones. */
   readonly ownersForgotten: number
@@ -461,6 +488,11 @@ export function reasonOf(why: number): TurnReason | undefined {
   if (why < 0) return undefined
   codes ??= native.reasonCodes()
   return { isSwitch: why % 2 === 1, reason: codes[why >> 1] ?? '' }
+}
+
+/** What has happened so far, as the core writes it. */
+export function countsOf(link: Link): string {
+  return link.read((handle) => native.counts(handle))
 }
 
 export function statusOf(link: Link): Status {

@@ -13,6 +13,14 @@
 import { channel } from 'node:diagnostics_channel'
 import type { TraceRecord } from './record.js'
 
+export {
+  type MetricFamily,
+  type MetricRegistry,
+  type MetricValue,
+  metricFamilies,
+  metricsText,
+  registerMetrics,
+} from './metrics.js'
 export type {
   TracedBlocks,
   TracedRequest,

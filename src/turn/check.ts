@@ -14,6 +14,9 @@ import type { TurnRequest } from './request.js'
 
 type Allowed = readonly [fits: (value: unknown) => boolean, allowed: string]
 
+/** As many classes above the ordinary one, and below. */
+export const MOST_PRIORITY = 100
+
 const STRING: Allowed = [isString, 'a string']
 const ANY: Allowed = [() => true, 'anything']
 
@@ -36,6 +39,7 @@ const FIELDS: Readonly<Record<keyof TurnRequest, Allowed>> = {
   base: STRING,
   route: STRING,
   drift: [(value) => typeof value === 'boolean', 'true or false'],
+  priority: [isPriority, `a whole number from -${MOST_PRIORITY} to ${MOST_PRIORITY}`],
 }
 const NAMES = Object.keys(FIELDS) as (keyof TurnRequest)[]
 
@@ -82,6 +86,10 @@ function isThere({ buffer }: NodeJS.TypedArray): boolean {
   } catch {
     return false
   }
+}
+
+function isPriority(value: unknown): boolean {
+  return Number.isInteger(value) && Math.abs(value as number) <= MOST_PRIORITY
 }
 
 function isSignal(value: unknown): boolean {

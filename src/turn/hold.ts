@@ -7,7 +7,7 @@
  */
 import type { Clock } from '../clock.js'
 import { type ErrorCode, WarmpathError } from '../errors.js'
-import { type Link, Outcome, type Settlement } from '../link.js'
+import { type HoldState, type Link, Outcome, type Settlement } from '../link.js'
 import { onAbort } from './abort.js'
 import type { Hold } from './request.js'
 
@@ -51,12 +51,14 @@ export function waitForGo<T>(plan: HoldPlan, go: (settlement: Settlement) => T):
     link.cancel(reservation)
     reject(error)
   }
-  const moved = (position: number): void => {
+  const moved = ({ position, reason, expectedMs }: HoldState): void => {
     try {
       const heldMs = plan.clock() - since
       const heard: unknown = onHold?.({
         id: String(reservation),
         position,
+        reason,
+        expectedMs,
         heldMs,
         stream: plan.stream,
       })

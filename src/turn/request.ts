@@ -18,7 +18,7 @@ import {
   identify,
   readHeaders,
 } from '../identity/index.js'
-import type { Recalled } from '../link.js'
+import type { HoldReason, Recalled } from '../link.js'
 import { checkLevels, checkObject, parseJson } from './bounds.js'
 import { decodeBody } from './encoding.js'
 
@@ -43,7 +43,8 @@ export interface TurnRequest {
   /** Aborting it ends the turn, held or running. */
   signal?: AbortSignal
   /**
-   * Called when the turn is held and, at most once a second, when its place has changed. What it
+   * Called when the turn is held and, at most once a second, when its place, its reason or what is
+   * expected of its wait has changed. What it
    * throws, or rejects with, ends the turn and is what `submit` rejects with.
    */
   onHold?: (hold: Hold) => void
@@ -61,13 +62,21 @@ export interface TurnRequest {
   route?: string
   /** Whether the task is another one than on the turn before. */
   drift?: boolean
+  /**
+   * Its class where turns wait, a whole number from -100 to 100: higher goes first, below 0 after the
+   * ordinary. Default 0.
+   */
+  priority?: number
 }
 
 /** A turn that waits for admission. */
 export interface Hold {
   readonly id: string
-  /** 1 is next among the held of its group. */
+  /** 1 is next among those that wait for the same. */
   readonly position: number
+  readonly reason: HoldReason
+  /** About how much longer it should take, from how others got on; undefined until some have. */
+  readonly expectedMs: number | undefined
   readonly heldMs: number
   /** Whether the client asked for a stream, which may be kept alive with `dialect.keepAlive`. */
   readonly stream: boolean

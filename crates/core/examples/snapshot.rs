@@ -66,6 +66,7 @@ fn turn(scheduler: &mut Scheduler, now: &mut u64, session: u64, blocks: u64) {
         targets: &[TargetId(0)],
         ask: Default::default(),
         pin: None,
+        priority: 0,
         tool_results: Ids::default(),
         state: Ids::default(),
         cache_salt: &[],

@@ -83,6 +83,59 @@ pub enum AdmissionNote {
     Held(Micros),
 }
 
+/// What a held turn waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HoldReason {
+    /// The owner of its lock is away.
+    Owner,
+    /// Every worker that may take it runs as many turns as are allowed.
+    MaxRunning,
+    /// Every worker that may take it keeps as many sessions as are allowed.
+    MaxSessions,
+    /// Any of these, and its tenant has had, or asks for, more than its share.
+    TenantShare,
+    /// Any of these, and turns of a higher class wait too.
+    Priority,
+    /// Room, or its turn: what the policy holds for.
+    Room,
+}
+
+impl HoldReason {
+    /// Every one, in the order of their numbers.
+    pub const ALL: [Self; 6] = [
+        Self::Owner,
+        Self::MaxRunning,
+        Self::MaxSessions,
+        Self::TenantShare,
+        Self::Priority,
+        Self::Room,
+    ];
+
+    /// A stable name for reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Owner => "owner",
+            Self::MaxRunning => "max-running",
+            Self::MaxSessions => "max-sessions",
+            Self::TenantShare => "tenant-share",
+            Self::Priority => "priority",
+            Self::Room => "room",
+        }
+    }
+}
+
+/// How a turn began to wait.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HoldNote {
+    /// Its place among those that waited for the same, from 1; 0 when it did not wait or nobody says.
+    pub place: u32,
+    /// For what; the last such reason where it changed.
+    pub why: Option<HoldReason>,
+    /// How long that was expected to take, where enough others had waited before.
+    pub expected: Option<Micros>,
+}
+
 /// A part of the prompt that changes with each conversation and so ends what sessions can share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Volatile {
@@ -144,8 +197,8 @@ pub struct Receipt {
     pub model: Option<Arc<ModelNote>>,
     /// What admission said.
     pub admission: AdmissionNote,
-    /// Where in the queue the turn began to wait, from 1; 0 when it did not or nobody says.
-    pub queued_at: u32,
+    /// How it began to wait, if it did.
+    pub hold: HoldNote,
     /// Why each worker did not take it then, at most [`MAX_CANDIDATES`] of them.
     pub refusals: Vec<Refusal>,
     /// The chosen row of `candidates`.

@@ -147,6 +147,7 @@ fn turn(prompt: Prompt<'_>) -> Turn<'_> {
         kind: TurnKind::Ordinary,
         targets: &[TargetId(0)],
         pin: None,
+        priority: 0,
         tool_results: Ids::default(),
         state: Ids::default(),
         cache_salt: &[],

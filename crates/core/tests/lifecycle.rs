@@ -229,6 +229,7 @@ impl World {
             targets: asked,
             ask: Default::default(),
             pin: None,
+            priority: 0,
             tool_results: Ids {
                 bytes: answered.as_ref().map_or(&[], |id| id.as_slice()),
                 lengths: if answers.is_some() { &[1] } else { &[] },

@@ -176,6 +176,7 @@ fn turn_of(prompt: Prompt<'_>) -> Turn<'_> {
         kind: TurnKind::Ordinary,
         targets: &[TargetId(0)],
         pin: None,
+        priority: 0,
         tool_results: Ids::default(),
         state: Ids::default(),
         cache_salt: &[],

@@ -304,6 +304,7 @@ fn with_turn<R>(ask: &Ask, run: impl FnOnce(&Turn<'_>) -> R) -> R {
         targets,
         ask: Default::default(),
         pin: (ask.targets < 2).then_some(WorkerId(u32::from(ask.targets * 2 + ask.worker))),
+        priority: 0,
         tool_results: id_list(&answers, &[1]),
         state: Ids::default(),
         cache_salt: &[],

@@ -115,6 +115,7 @@ impl Player {
             "begin" => {
                 let begin = Begin {
                     ticket: ticket(&op[2]),
+                    claimant: Default::default(),
                     program: ProgramId(number(&op[3])),
                     prompt_tokens: number(&op[4]) as u32,
                     kind: if op[5] == true {

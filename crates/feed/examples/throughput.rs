@@ -264,6 +264,7 @@ impl World {
             kind: TurnKind::Ordinary,
             targets: &[TargetId(0)],
             pin: None,
+            priority: 0,
             tool_results: Ids::default(),
             state: Ids::default(),
             cache_salt: &[],

@@ -4,7 +4,7 @@
 //! can be taken out, images, tools, from bit 8 where its tokens are from), prompt kind, tokens that the answer may
 //! have, prompt tokens or what a body was recalled as, the byte lengths of tenant, session and parent,
 //! pinned worker + 1, then how many targets, tool results, state ids and segments follow, the base
-//! choice + 1, the byte lengths of route and cache salt, then those: target numbers, id lengths,
+//! choice + 1, the byte lengths of route and cache salt, priority, then those: target numbers, id lengths,
 //! (length, flags) of each segment. Flags, from the lowest bit: volatile, a breakpoint behind it, 14 bits for the content blocks that it was sent as beyond
 //! the first, 16 for the minutes that the breakpoint asked for (0: it did not say). `ids`: the texts
 //! in the same order, back to back. `prompt`: the canonical text as UTF-8, or what of it is not known;
@@ -22,7 +22,7 @@ use warmpath_core::{Micros, TargetId, WorkerId};
 use crate::error::{Code, invalid};
 
 /// Fixed part of the head.
-const HEAD: usize = 15;
+const HEAD: usize = 16;
 /// The prompt kind of a text of which some is known.
 const RECALLED: u32 = 3;
 const FINAL: u32 = 1;
@@ -252,6 +252,7 @@ impl Frame<'_> {
             targets: &lists.targets,
             ask: head.ask(route),
             pin: head.fixed[7].checked_sub(1).map(WorkerId),
+            priority: priority(head.fixed),
             tool_results: ids(&mut bytes, head.tool_results)?,
             state: ids(&mut bytes, head.state)?,
             prompt: self.prompt(&head, &lists.segments, recalled)?,
@@ -298,6 +299,12 @@ impl Lists {
         self.segments
             .extend(head.segments.chunks_exact(2).map(segment));
     }
+}
+
+/// A turn's class, from the fixed part of its head.
+pub(crate) fn priority(fixed: &[u32]) -> i16 {
+    let number = fixed.get(15).map_or(0, |&bits| bits.cast_signed());
+    number.clamp(i16::MIN.into(), i16::MAX.into()) as i16
 }
 
 /// The ids that an answer issued: `lengths` starts with two counts.

@@ -212,7 +212,8 @@ impl Shared {
 impl State {
     /// A scheduler with its whole fleet.
     pub(crate) fn new(options: Options) -> Result<Self, Code> {
-        let core = Scheduler::new(options.config()).map_err(|e| refused(&e))?;
+        let core = options.config().and_then(Scheduler::new);
+        let core = core.map_err(|e| refused(&e))?;
         let mut state = Self {
             core,
             lists: Lists::default(),

@@ -3,7 +3,9 @@ use std::num::NonZeroU32;
 
 use serde::Deserialize;
 
-use warmpath_core::admission::{Eviction, LeaseConfig, ThunderAgentConfig};
+use std::collections::BTreeMap;
+
+use warmpath_core::admission::{Eviction, GateConfig, LeaseConfig, ThunderAgentConfig, Weights};
 use warmpath_core::block::Namespace;
 use warmpath_core::prefix::{BreakpointRules, Dropping, Implicit, Matching, Refresh};
 use warmpath_core::scheduler::{
@@ -150,6 +152,12 @@ pub(crate) struct Admission {
     force_after_ms: Option<u64>,
     eviction: Option<Order>,
     hold_limit_ms: Option<u64>,
+    max_running: Option<u32>,
+    max_sessions: Option<u32>,
+    session_idle_ms: Option<u64>,
+    /// By tenant, in thousandths.
+    #[serde(default)]
+    weights: BTreeMap<String, u32>,
 }
 
 #[derive(Default, Deserialize)]
@@ -181,20 +189,43 @@ impl Options {
     }
 
     /// The core's settings.
-    pub(crate) fn config(&self) -> Config {
-        Config {
+    pub(crate) fn config(&self) -> warmpath_core::Result<Config> {
+        Ok(Config {
             admission: self.admission.config(),
+            gates: self.admission.gates(),
+            weights: self.admission.weights()?,
             continuity: self.continuity.config(),
             score: self.score.config(),
             temperature: self.score.temperature(),
             hold_limit: self.admission.hold_limit_ms.map(Micros::from_millis),
             limits: self.limits.config(),
             seed: self.seed,
-        }
+        })
     }
 }
 
 impl Admission {
+    /// What each worker may have at once.
+    pub(crate) fn gates(&self) -> GateConfig {
+        let mut config = GateConfig {
+            max_running: self.max_running,
+            max_sessions: self.max_sessions,
+            ..GateConfig::default()
+        };
+        let idle = self.session_idle_ms.map(Micros::from_millis);
+        set(&mut config.session_idle, idle);
+        config
+    }
+
+    /// What tenants weigh.
+    pub(crate) fn weights(&self) -> warmpath_core::Result<Weights> {
+        Weights::new(
+            self.weights
+                .iter()
+                .map(|(name, &weight)| (name.as_str(), weight)),
+        )
+    }
+
     /// The core's own.
     pub(crate) fn config(&self) -> AdmissionConfig {
         match self.policy {

@@ -3,14 +3,21 @@ use serde_json::{Map, Value, json};
 
 use warmpath_core::admission::{Refusal, Why};
 use warmpath_core::continuity::{Breach, Lock, LockNote};
-use warmpath_core::receipt::{AdmissionNote, Candidate, Ending, Evidence, Receipt, Trust};
-use warmpath_core::scheduler::{Disagreement, Health, Scheduler, Worker};
+use warmpath_core::receipt::{
+    AdmissionNote, Candidate, Ending, Evidence, HoldReason, Receipt, Trust,
+};
+use warmpath_core::scheduler::{
+    CHURN_STEPS, Disagreement, HOLD_STEPS, Health, HoldEnd, Scheduler, Worker,
+};
 use warmpath_core::{Micros, TargetId, WorkerId};
 
 use warmpath_feed::StreamStatus;
 
 use crate::choice;
 use crate::handle::State;
+
+/// Turns that a status shows waiting.
+const MOST_WAITING: usize = 100;
 
 /// The receipt with this number; `None` when it has left the ring or never was.
 pub(crate) fn receipt(state: &State, id: u64) -> Option<String> {
@@ -77,6 +84,7 @@ pub(crate) fn status(state: &State) -> String {
         "owners": status.owners,
         "ownersForgotten": status.owners_forgotten,
         "receipts": status.receipts,
+        "waiting": waiting(core),
         "workers": workers,
         "targets": targets,
         "pools": state.pool_figures(),
@@ -109,6 +117,82 @@ pub(crate) fn status(state: &State) -> String {
             "wrongBlockSize": anomalies.wrong_block_size,
             "unnamed": anomalies.unnamed,
             "notHeld": anomalies.not_held,
+        },
+    })
+    .to_string()
+}
+
+/// The turns that have waited longest.
+fn waiting(core: &Scheduler) -> Vec<Value> {
+    let held = core.longest_held(MOST_WAITING).into_iter();
+    held.map(|held| {
+        let (tenant, session) = core.holder(held.reservation).unwrap_or_default();
+        json!({
+            "reservation": held.reservation.0,
+            "session": session,
+            "tenant": tenant,
+            "place": Some(held.place).filter(|&place| place > 0),
+            "why": held.why.name(),
+            "waitedMs": milliseconds(held.waited),
+            "expectedMs": held.expected.map(milliseconds),
+            "priority": held.priority,
+        })
+    })
+    .collect()
+}
+
+/// Counts for whoever watches; what each is called stands in src/telemetry.
+pub(crate) fn counts(state: &State) -> String {
+    let core = &state.core;
+    let (status, tally, policy) = (core.status(), core.tally(), core.policy_counts());
+    let named = |names: &[&str], counts: &[u64]| -> Map<String, Value> {
+        let pairs = names.iter().zip(counts);
+        pairs
+            .map(|(name, &count)| ((*name).to_owned(), json!(count)))
+            .collect()
+    };
+    let running = status.reservations - status.holds;
+    json!({
+        "sessions": { "reasoning": status.sessions - status.idle, "acting": status.idle },
+        "paused": status.paused,
+        "turns": { "running": running, "held": status.holds },
+        "submitted": status.counters.submitted,
+        "ended": {
+            "completed": status.counters.completed,
+            "cancelled": status.counters.cancelled - tally.failed,
+            "failed": tally.failed,
+        },
+        "rerouted": status.counters.rerouted,
+        "switches": tally.switches,
+        "holds": named(&HoldReason::ALL.map(HoldReason::name), &tally.holds),
+        "holdEnds": named(&HoldEnd::ALL.map(HoldEnd::name), &tally.hold_ends),
+        "holdTimes": {
+            "steps": HOLD_STEPS.map(|step| step as f64 / 1_000.0),
+            "counts": tally.hold_times,
+            "sum": tally.held_for.0 as f64 / 1e6,
+        },
+        "policy": {
+            "pauses": policy.pauses,
+            "resumes": policy.resumes,
+            "forced": policy.forced,
+            "marks": policy.marks,
+            "surrendered": policy.surrendered,
+            "warm": policy.warm,
+            "cold": policy.cold,
+            "untracked": policy.untracked,
+        },
+        "tokens": {
+            "prompt": tally.prompt_tokens,
+            "predicted": tally.predicted_tokens,
+            "reportedPrompt": tally.reported[0],
+            "cached": tally.reported[1],
+            "completion": tally.reported[2],
+        },
+        "churn": {
+            "steps": CHURN_STEPS,
+            "branches": core.branches_so_far(),
+            "reached": { "pauses": tally.churn[0], "moves": tally.churn[1] },
+            "sum": { "pauses": tally.befallen[0], "moves": tally.befallen[1] },
         },
     })
     .to_string()
@@ -316,7 +400,9 @@ fn admission(core: &Scheduler, receipt: &Receipt) -> Value {
         "verdict": verdict,
         "heldMs": held.map_or(0.0, milliseconds),
         "worker": worker.map(|worker| worker_name(core, worker)),
-        "queuedAt": Some(receipt.queued_at).filter(|&place| place > 0),
+        "queuedAt": Some(receipt.hold.place).filter(|&place| place > 0),
+        "why": receipt.hold.why.map(|why| why.name()),
+        "expectedMs": receipt.hold.expected.map(milliseconds),
         "refusals": refusals.map(|refusal| refused(core, refusal)).collect::<Vec<_>>(),
     })
 }
@@ -342,6 +428,23 @@ fn refused(core: &Scheduler, refusal: &Refusal) -> Value {
             "haveTokens": have,
             "needTokens": need,
             "nextLeaseEnd": next_end.map(milliseconds),
+        }),
+        Why::MaxRunning { turns, most } => json!({
+            "worker": worker,
+            "why": "max-running",
+            "turns": turns,
+            "most": most,
+        }),
+        Why::MaxSessions {
+            sessions,
+            most,
+            next_end,
+        } => json!({
+            "worker": worker,
+            "why": "max-sessions",
+            "sessions": sessions,
+            "most": most,
+            "nextIdleEnd": next_end.map(milliseconds),
         }),
     }
 }

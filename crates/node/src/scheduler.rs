@@ -5,8 +5,9 @@
 use napi::bindgen_prelude::{External, Float64Array, Result};
 use napi_derive::napi;
 
+use warmpath_core::admission::Tool;
 use warmpath_core::continuity::Reason;
-use warmpath_core::receipt::Reported;
+use warmpath_core::receipt::{HoldReason, Reported};
 use warmpath_core::scheduler::{Completion, Fault, derived_hash};
 use warmpath_core::session::Phase;
 use warmpath_core::{Micros, ReservationId, TargetId, WorkerId};
@@ -301,17 +302,68 @@ pub(crate) fn poll_scheduler(
     })
 }
 
-/// The place of a held turn among those of its group, from 1; 0 when it is not held.
+/// How a turn waits at the moment, into the first three numbers of `out`: its place among those that
+/// wait for the same, from 1 (0: nobody says); what for, by the number in `hold_reasons`; how much longer
+/// that should take, in microseconds (-1: nobody knows). False when it is not held.
 #[napi]
-pub(crate) fn hold_position(
+pub(crate) fn hold_state(
     #[napi(ts_arg_type = "SchedulerHandle")] handle: &External<Handle>,
     reservation: f64,
-) -> Result<u32, Code> {
+    mut out: Float64Array,
+) -> Result<bool, Code> {
     guard(|| {
         let id = reservation_id(reservation)?;
-        let position = handle.look(|state| state.core.hold_position(id));
-        Ok(position.and_then(|n| u32::try_from(n).ok()).unwrap_or(0))
+        let held = handle.look(|state| state.core.held(id));
+        let out = room(&mut out)?;
+        if let Some(held) = held {
+            out[0] = f64::from(held.place);
+            out[1] = f64::from(held.why as u8);
+            out[2] = held.expected.map_or(-1.0, |expected| expected.0 as f64);
+        }
+        Ok(held.is_some())
     })
+}
+
+/// The reasons of `hold_state`, each at its number.
+#[napi]
+pub(crate) fn hold_reasons() -> Vec<&'static str> {
+    HoldReason::ALL.iter().map(|why| why.name()).collect()
+}
+
+/// A tool of a session has begun, for about `expected` microseconds (-1: nobody knows), or ended.
+#[napi]
+pub(crate) fn tell_tool(
+    #[napi(ts_arg_type = "SchedulerHandle")] handle: &External<Handle>,
+    now: f64,
+    tenant: String,
+    session: String,
+    ended: bool,
+    expected: f64,
+    mut out: Float64Array,
+) -> Result<(), Code> {
+    let tool = match ended {
+        true => Tool::Ended,
+        false => Tool::Started {
+            expected: known_u64(expected).map(Micros),
+        },
+    };
+    settling(handle, &mut out, |state| {
+        if let Some(journal) = &mut state.journal {
+            let derived = derived_hash(&session);
+            journal.tool_told(time(now), (&tenant, &session), derived, tool);
+        }
+        let State { core, settled, .. } = state;
+        core.tool(time(now), (&tenant, &session), tool, settled);
+        Ok(())
+    })
+}
+
+/// What has happened so far, as JSON.
+#[napi]
+pub(crate) fn counts(
+    #[napi(ts_arg_type = "SchedulerHandle")] handle: &External<Handle>,
+) -> Result<String, Code> {
+    guard(|| Ok(handle.look(report::counts)))
 }
 
 /// Every worker that could take the turn now, the cheapest first, as JSON.

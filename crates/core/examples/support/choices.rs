@@ -86,6 +86,7 @@ fn play(scheduler: &mut Scheduler, at: Micros, session: &str, hashes: &[u64]) {
         kind: TurnKind::Ordinary,
         targets: &TARGETS,
         pin: None,
+        priority: 0,
         cache_salt: &[],
         origin: Default::default(),
         tool_results: Ids::default(),

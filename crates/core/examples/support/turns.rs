@@ -56,6 +56,7 @@ pub(crate) fn submit(
         kind: TurnKind::Ordinary,
         targets: &[TargetId(0)],
         pin: None,
+        priority: 0,
         tool_results: Ids::default(),
         state: Ids::default(),
         cache_salt: &[],

@@ -10,19 +10,24 @@
 //! that goes backwards counts as no time passed; an unknown ticket changes nothing.
 //! Costs are stated per policy; none depends on the number of programs by more than a logarithm,
 //! except the queries that say so.
+mod fair;
+mod gates;
 mod lease;
 mod none;
+mod refusal;
 mod thunderagent;
 
 use crate::hint::Hint;
 use crate::receipt::Candidate;
 use crate::{Micros, ProgramId, ReservationId, WorkerId};
 
+pub use fair::{Behind, Claimant, PASSES, TenantKey, Weights};
+pub use gates::{Arrival, GateConfig, Gates};
 pub use lease::{
-    Eviction, Evidence, Lease, LeaseConfig, LeaseCounters, Refusal, RoomUse, WaitCount, WaitCounts,
-    Why,
+    Eviction, Evidence, Lease, LeaseConfig, LeaseCounters, RoomUse, WaitCount, WaitCounts,
 };
 pub use none::Passthrough;
+pub use refusal::{Refusal, Why};
 pub use thunderagent::{Counters, ThunderAgent, ThunderAgentConfig};
 
 /// Whether more turns of the program are expected after this one.
@@ -47,6 +52,8 @@ pub struct Begin {
     pub kind: Kind,
     /// The only worker that may serve it, if there is such a one.
     pub pin: Option<WorkerId>,
+    /// For whom it asks.
+    pub claimant: Claimant,
 }
 
 /// What a program waits for between two turns.
@@ -68,6 +75,39 @@ pub struct End {
     pub context_tokens: Option<u32>,
     /// What the program does now.
     pub waits: Waits,
+}
+
+/// What a harness tells of a tool that a program waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tool {
+    /// It runs.
+    Started {
+        /// For how long it should; `None`: nobody knows.
+        expected: Option<Micros>,
+    },
+    /// It has ended: the next turn comes at once.
+    Ended,
+}
+
+/// What policies have done. Only ever grows; what a policy does not do stays 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PolicyCounts {
+    /// Programs that lost their room, or found none.
+    pub pauses: u64,
+    /// Programs brought back because there was room.
+    pub resumes: u64,
+    /// Turns that went because they had waited for as long as is allowed.
+    pub forced: u64,
+    /// Programs marked to be paused.
+    pub marks: u64,
+    /// Contexts that gave all their room to others.
+    pub surrendered: u64,
+    /// Turns that went because next to nothing had to be computed.
+    pub warm: u64,
+    /// Turns that had much to compute, and went.
+    pub cold: u64,
+    /// Turns let through uncounted.
+    pub untracked: u64,
 }
 
 /// A turn that may go now.
@@ -228,6 +268,36 @@ impl Admission {
         }
     }
 
+    /// A tool that an idle program waits for has begun or ended.
+    pub fn tool(&mut self, now: Micros, program: ProgramId, tool: Tool) {
+        if let Self::Lease(p) = self {
+            p.tool(now, program, tool);
+        }
+    }
+
+    /// Adds what the policy has done.
+    pub fn add_counts(&self, sum: &mut PolicyCounts) {
+        match self {
+            Self::None(_) => {}
+            Self::ThunderAgent(p) => {
+                let counts = p.counters();
+                sum.pauses += counts.pauses;
+                sum.resumes += counts.resumes;
+                sum.forced += counts.forced;
+                sum.marks += counts.marks;
+                sum.untracked += counts.untracked;
+            }
+            Self::Lease(p) => {
+                let counts = p.counters();
+                sum.forced += counts.forced;
+                sum.surrendered += counts.surrendered;
+                sum.warm += counts.warm;
+                sum.cold += counts.cold;
+                sum.untracked += counts.untracked;
+            }
+        }
+    }
+
     /// Appends what engines should be told since the last call.
     pub fn take_hints(&mut self, out: &mut Vec<Hint>) {
         if let Self::Lease(p) = self {
@@ -348,6 +418,15 @@ impl Admission {
     #[must_use]
     pub fn is_held(&self, ticket: ReservationId) -> bool {
         each!(self, p => p.is_held(ticket))
+    }
+
+    /// Behind whom a held turn began to wait, where the policy has an order of its own.
+    #[must_use]
+    pub fn behind(&self, ticket: ReservationId) -> Option<Behind> {
+        match self {
+            Self::None(_) | Self::ThunderAgent(_) => None,
+            Self::Lease(p) => p.behind(ticket),
+        }
     }
 
     /// Turns that are held.

@@ -77,6 +77,7 @@ mod tests {
         for (n, pin) in [(1, None), (2, Some(WorkerId(7)))] {
             let begin = Begin {
                 ticket: ReservationId(n),
+                claimant: Default::default(),
                 program: ProgramId(1),
                 prompt_tokens: u32::MAX,
                 kind: Kind::Turn,

@@ -1,6 +1,6 @@
 //! What a scheduler is built from. Checked once, by [`super::Scheduler::new`].
 
-use crate::admission::{Admission, LeaseConfig, ThunderAgentConfig};
+use crate::admission::{Admission, GateConfig, LeaseConfig, ThunderAgentConfig, Weights};
 use crate::continuity::ContinuityConfig;
 use crate::error::Result;
 use crate::id::{GroupId, Micros};
@@ -12,6 +12,10 @@ use crate::score::kv::KvConfig;
 pub struct Config {
     /// Go or hold.
     pub admission: AdmissionConfig,
+    /// What each worker may have at once, counted, before admission is asked.
+    pub gates: GateConfig,
+    /// What tenants' turns weigh where they wait.
+    pub weights: Weights,
     /// Which model answers.
     pub continuity: ContinuityConfig,
     /// The cost of a worker.
@@ -40,11 +44,14 @@ pub enum AdmissionConfig {
 
 impl AdmissionConfig {
     /// A controller of this policy, without workers.
-    pub(super) fn policy(&self) -> Result<Admission> {
+    pub(super) fn policy(&self, weights: &Weights) -> Result<Admission> {
         match self {
             Self::None => Ok(Admission::none()),
             Self::ThunderAgent(config) => Admission::thunderagent(config.clone()),
-            Self::Lease(config) => Admission::lease(config.clone()),
+            Self::Lease(config) => Admission::lease(LeaseConfig {
+                weights: weights.clone(),
+                ..config.clone()
+            }),
         }
     }
 }

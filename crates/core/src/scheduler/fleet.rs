@@ -14,6 +14,7 @@ use crate::prefix::{PlaceOptions, Tier};
 
 use super::Scheduler;
 use super::config::{GroupOptions, UNKNOWN_TTL, WorkerOptions};
+use super::pace::Pace;
 use super::topology::{CacheScope, Health, Worker};
 use super::turn::Settled;
 
@@ -25,7 +26,10 @@ impl Scheduler {
     pub fn add_group(&mut self, now: Micros, options: GroupOptions) -> Result<GroupId> {
         self.set_time(now);
         let id = self.topology.add_group(options)?;
-        self.admission.push(self.config.admission.policy()?);
+        let weights = &self.config.weights;
+        self.admission.push(self.config.admission.policy(weights)?);
+        self.gates.push(self.config.gates.gates(weights)?);
+        self.paces.push(Pace::default());
         Ok(id)
     }
 
@@ -254,6 +258,9 @@ impl Scheduler {
             .map(|(id, worker)| (id, worker.capacity_tokens))
             .collect();
         self.admission[group.index()].set_workers(self.now, &live);
+        if let Some(gates) = &mut self.gates[group.index()] {
+            gates.set_workers(self.now, live.iter().map(|&(id, _)| id));
+        }
         let up: HashSet<WorkerId> = live.iter().map(|&(id, _)| id).collect();
         let stranded = self.reservations.held_where(|reservation| {
             reservation.route.group == group

@@ -13,7 +13,9 @@ mod config;
 mod events;
 mod feed;
 mod fleet;
+mod gate;
 mod hashing;
+mod pace;
 mod paths;
 mod place;
 mod pools;
@@ -28,6 +30,8 @@ mod settle;
 mod snapshot;
 mod standing;
 mod submit;
+mod tally;
+mod tools;
 mod topology;
 mod turn;
 mod waiting;
@@ -38,6 +42,7 @@ pub use agreement::Disagreement;
 pub use config::{AdmissionConfig, Config, GroupOptions, Limits, UNKNOWN_TTL, WorkerOptions};
 pub use events::FeedOptions;
 pub use feed::MAX_RANKS;
+pub use gate::Held;
 pub use paths::Sharing;
 pub use pools::{PoolOptions, PoolStatus};
 pub use recall::Recalled;
@@ -46,13 +51,15 @@ pub use reroute::Fault;
 pub use scoring::recompute;
 pub use settle::Found;
 pub use snapshot::Snapshot;
+pub use tally::{CHURN_STEPS, Churn, HOLD_STEPS, HoldEnd, Tally};
+
 pub use topology::{CacheScope, Health, SharedBy, Target, Topology, Worker};
 pub use turn::{
     Behind, Completion, Ids, Outcome, Placement, Prompt, Segment, SegmentKind, Settled, Submitted,
     Turn, TurnKind, Verdict,
 };
 
-use crate::admission::Admission;
+use crate::admission::{Admission, Gates};
 use crate::block::Chain;
 use crate::continuity::{Chooser, IdKind, Owner, Owners};
 use crate::error::{Error, Result};
@@ -65,6 +72,7 @@ use crate::rendering::Renderings;
 use crate::score::TieBreaker;
 use crate::session::SessionRegistry;
 
+use pace::Pace;
 use paths::Paths;
 use reservation::{Reservations, State};
 use scoring::Scratch;
@@ -76,6 +84,10 @@ pub struct Scheduler {
     now: Micros,
     topology: Topology,
     admission: Vec<Admission>,
+    /// By group; absent where everything is allowed.
+    gates: Vec<Option<Box<Gates>>>,
+    /// By group.
+    paces: Vec<Pace>,
     sessions: SessionRegistry,
     owners: Owners,
     chooser: Chooser,
@@ -91,6 +103,7 @@ pub struct Scheduler {
     ties: TieBreaker,
     scratch: Scratch,
     counters: Counters,
+    tally: Tally,
     /// What engines should be told since the present call began.
     hints: Vec<Hint>,
     stray_events: u64,
@@ -168,11 +181,14 @@ impl Scheduler {
             ));
         }
         config.score.validate()?;
-        config.admission.policy()?;
+        config.admission.policy(&config.weights)?;
+        config.gates.gates(&config.weights)?;
         Ok(Self {
             now: Micros::default(),
             topology: Topology::default(),
             admission: Vec::new(),
+            gates: Vec::new(),
+            paces: Vec::new(),
             sessions: SessionRegistry::new(config.limits.sessions),
             owners: Owners::new(config.limits.owners),
             chooser: Chooser::new(config.continuity)?,
@@ -187,6 +203,7 @@ impl Scheduler {
             ties: TieBreaker::new(config.seed),
             scratch: Scratch::default(),
             counters: Counters::default(),
+            tally: Tally::default(),
             hints: Vec::new(),
             stray_events: 0,
             snapshots: 0,
@@ -210,6 +227,9 @@ impl Scheduler {
             let mut left = Vec::new();
             self.sessions.remove(id, &mut left);
             self.forget_programs(&left);
+            for group in 0..self.admission.len() {
+                self.release(group, Vec::new(), settled);
+            }
         }
     }
 
@@ -221,8 +241,11 @@ impl Scheduler {
         self.forget_idle();
         for group in 0..self.admission.len() {
             let due = self.admission[group].next_wake();
-            if due.is_some_and(|due| due <= self.now) {
+            let gates = self.gates[group].as_ref();
+            let opens = gates.and_then(|gates| gates.next_wake());
+            if due.into_iter().chain(opens).any(|due| due <= self.now) {
                 let mut releases = Vec::new();
+                self.pass_time(group);
                 self.admission[group].advance(self.now, &mut releases);
                 self.release(group, releases, settled);
             }
@@ -235,7 +258,10 @@ impl Scheduler {
     /// anything.
     #[must_use]
     pub fn next_wake(&self) -> Option<Micros> {
-        let policies = self.admission.iter().filter_map(Admission::next_wake).min();
+        let policies = self.admission.iter().filter_map(Admission::next_wake);
+        let gates = self.gates.iter().flatten();
+        let opens = gates.filter_map(|gates| gates.next_wake());
+        let policies = policies.chain(opens).min();
         let deadline = self.deadlines.front().map(|&(at, _)| at);
         let wait = self.next_wait();
         policies.into_iter().chain(deadline).chain(wait).min()
@@ -276,10 +302,7 @@ impl Scheduler {
     #[must_use]
     pub fn hold_position(&self, id: ReservationId) -> Option<usize> {
         let reservation = self.reservations.get(id)?;
-        if reservation.route.is_waiting {
-            return Some(1);
-        }
-        self.admission[reservation.route.group.index()].position(id)
+        self.place_of_held(id, reservation)
     }
 
     /// Admission's number for the branch that a turn belongs to, while the turn lives.
@@ -338,6 +361,7 @@ impl Scheduler {
             owners: self.owners.len(),
             owners_forgotten: self.owners.forgotten(),
             receipts: self.receipts.len(),
+            idle: self.sessions.idle(),
             counters: self.counters,
             stray_events: self.stray_events,
         }
@@ -361,6 +385,10 @@ impl Scheduler {
         for &program in programs {
             self.paths.leave(&mut self.prefix, program);
             self.chooser.end(program);
+            self.tally.forget(program);
+            for gates in self.gates.iter_mut().flatten() {
+                gates.end_program(program);
+            }
             for admission in &mut self.admission {
                 admission.end_program(self.now, program);
                 admission.take_hints(&mut self.hints);
@@ -376,6 +404,8 @@ pub struct Status {
     pub now: Micros,
     /// Live sessions.
     pub sessions: usize,
+    /// Of these, without a turn that runs or waits.
+    pub idle: usize,
     /// Sessions forgotten because there were too many.
     pub sessions_evicted: u64,
     /// Turns in flight and held.

@@ -20,6 +20,7 @@ use crate::session::{
 
 use super::Scheduler;
 use super::recall::Body;
+use super::tally::Churn;
 
 /// A program's way through the index.
 #[derive(Debug)]
@@ -270,6 +271,7 @@ impl Scheduler {
         let mut paused = Vec::new();
         self.admission[group].take_pauses(&mut paused);
         for program in paused {
+            self.tally.befell(program, Churn::Pause);
             let state = self.admission[group].state(program);
             if state.is_some_and(|state| state.standing == Standing::Paused) {
                 self.paths.leave(&mut self.prefix, program);

@@ -5,7 +5,7 @@
 //! nothing but the lists; then the turn settles on what was found. Costs O(blocks + workers of the
 //! group), and allocates nothing once its lists have grown.
 
-use crate::admission::Admission;
+use crate::admission::{Admission, Gates};
 use crate::block::Chain;
 use crate::error::{Error, Result};
 use crate::id::{GroupId, Micros, PlaceId, ReservationId, WorkerId};
@@ -22,6 +22,7 @@ use super::paths::{Paths, Sent};
 use super::rendered::Begun;
 use super::reservation::{Believed, Reservation, State};
 use super::scoring::{Account, Form, Scorer, Scratch, Wanted};
+use super::tally::{Churn, Tally};
 use super::topology::{Topology, Worker};
 use super::turn::Placement;
 
@@ -66,6 +67,8 @@ pub(super) struct Placer<'a> {
     pub(super) topology: &'a Topology,
     pub(super) sessions: &'a SessionRegistry,
     pub(super) admission: &'a mut [Admission],
+    pub(super) gates: &'a mut [Option<Box<Gates>>],
+    pub(super) tally: &'a mut Tally,
     pub(super) prefix: &'a mut PrefixIndex,
     pub(super) paths: &'a mut Paths,
     pub(super) load: &'a mut LoadLedger,
@@ -83,6 +86,8 @@ impl Scheduler {
             topology: &self.topology,
             sessions: &self.sessions,
             admission: &mut self.admission,
+            gates: &mut self.gates,
+            tally: &mut self.tally,
             prefix: &mut self.prefix,
             paths: &mut self.paths,
             load: &mut self.load,
@@ -102,7 +107,7 @@ impl Scheduler {
             return Err(Error::unknown_id("the turn has ended"));
         };
         let mut placer = self.placer();
-        let found = placer.find_worker(&turn, seat);
+        let found = placer.find_worker(id, &turn, seat);
         let placed = found.map(|picked| placer.settle_on(id, &mut turn, &picked));
         self.reservations.insert(id, turn);
         placed
@@ -122,18 +127,33 @@ impl Placer<'_> {
     }
 
     /// Scores the workers that may take the turn; the rows are in the scratch.
-    pub(super) fn score_for(&mut self, turn: &Reservation, account: Option<Account>) {
+    pub(super) fn score_for(
+        &mut self,
+        id: ReservationId,
+        turn: &Reservation,
+        account: Option<Account>,
+    ) {
         let route = &turn.route;
         let wanted = Wanted::of(route.pin, &route.excluded, turn.form)
             .accounted(account)
             .begun(turn.begun.as_deref().and_then(Begun::chain));
         self.score(route.group, &turn.chain, &wanted);
+        if let Some(gates) = &self.gates[route.group.index()] {
+            leave_out(&mut self.scratch.rows, |worker| {
+                gates.admits(id, worker, self.load)
+            });
+        }
     }
 
     /// Scores the workers that may take the turn and picks one; changes nothing.
-    pub(super) fn find_worker(&mut self, turn: &Reservation, seat: Seat) -> Result<Picked> {
+    pub(super) fn find_worker(
+        &mut self,
+        id: ReservationId,
+        turn: &Reservation,
+        seat: Seat,
+    ) -> Result<Picked> {
         if !matches!(seat, Seat::Chosen { .. }) {
-            self.score_for(turn, None);
+            self.score_for(id, turn, None);
         }
         self.pick(seat)
             .ok_or_else(|| Error::no_worker("no worker of the turn's target can take it"))
@@ -226,6 +246,10 @@ impl Placer<'_> {
         if turn.program.is_some() {
             self.admission[turn.route.group.index()].sent(self.now, id, worker);
         }
+        if let Some(gates) = &mut self.gates[turn.route.group.index()] {
+            gates.sent(self.now, id, worker);
+        }
+        self.tally.placed(turn, cached);
         turn.state = State::Running { worker, receipt };
         Placement {
             target: turn.route.target,
@@ -280,6 +304,10 @@ impl Placer<'_> {
         // A session may end while its turn is held or moves on: nobody would take its path back.
         let lives = self.sessions.get(turn.session).is_some();
         if let Some(program) = turn.program.filter(|_| lives) {
+            let before = self.paths.frontier(program);
+            if before.is_some_and(|before| !self.prefix.is_at(before, place)) {
+                self.tally.befell(program, Churn::Move);
+            }
             let whose = (program, turn.session);
             let sent = Sent {
                 chain: &turn.chain,
@@ -288,6 +316,13 @@ impl Placer<'_> {
             };
             self.paths.follow(self.prefix, whose, place, sent);
         }
+    }
+}
+
+/// Leaves out the workers that are shut, unless all are: a turn that has to move may go there.
+fn leave_out(rows: &mut Vec<Candidate>, is_open: impl Fn(WorkerId) -> bool) {
+    if rows.iter().any(|row| is_open(row.worker)) {
+        rows.retain(|row| is_open(row.worker));
     }
 }
 

@@ -4,7 +4,7 @@ use crate::id::{Micros, ReservationId, WorkerId};
 use crate::receipt::{
     AdmissionNote, Candidate, Evidence, MAX_CANDIDATES, PromptNote, Reported, Trust,
 };
-use crate::session::SessionName;
+use crate::session::{Session, SessionName};
 
 use super::place::{Picked, PickedBy, Placer};
 use super::reservation::Reservation;
@@ -37,7 +37,7 @@ impl Placer<'_> {
         receipt.model = turn.model.clone();
         receipt.admission =
             admission_note(turn.waited(self.now), picked.by, rows[picked.index].worker);
-        receipt.queued_at = turn.queued_at;
+        receipt.hold = turn.hold;
         receipt.refusals.extend_from_slice(&turn.refusals);
         receipt.weights = self.config.score;
         receipt.prompt = PromptNote {
@@ -133,6 +133,13 @@ fn admission_note(waited: Option<Micros>, by: PickedBy, worker: WorkerId) -> Adm
         (None, PickedBy::Room) => AdmissionNote::Placed(worker),
         (None, PickedBy::Cost) => AdmissionNote::Free,
     }
+}
+
+/// What a session is called.
+pub(super) fn called(session: &Session) -> String {
+    let mut name = String::new();
+    write_name(session.name(), &mut name);
+    name
 }
 
 fn write_name(name: &SessionName, out: &mut String) {

@@ -70,7 +70,7 @@ impl Scheduler {
         }
         route.excluded.push(worker);
         if route.pin.is_none()
-            && let Ok(picked) = self.placer().find_worker(turn, Seat::Offered(None))
+            && let Ok(picked) = self.placer().find_worker(id, turn, Seat::Offered(None))
         {
             return Ok(self.leave_for(id, turn, &picked));
         }
@@ -107,7 +107,7 @@ impl Scheduler {
         let route = &turn.route;
         let from = (route.target, route.group, route.is_detour, route.is_moved);
         if turn.route.lock.breach != Breach::Kept
-            && let Ok(picked) = self.placer().find_worker(turn, Seat::Offered(None))
+            && let Ok(picked) = self.placer().find_worker(id, turn, Seat::Offered(None))
         {
             return Some(self.leave_for(id, turn, &picked));
         }
@@ -151,14 +151,18 @@ impl Scheduler {
         let mut releases = Vec::new();
         let seat = match new == old {
             true => Some(Seat::Offered(None)),
+            false if self.is_shut(id, turn) => None,
             false => self.begin_admission(id, turn, &mut releases),
         };
-        let picked = seat.and_then(|seat| self.placer().find_worker(turn, seat).ok());
+        let picked = seat.and_then(|seat| self.placer().find_worker(id, turn, seat).ok());
         let placed = picked.map(|picked| self.leave_for(id, turn, &picked));
-        if new != old && turn.program.is_some() {
+        if new != old {
             let abandoned = if placed.is_some() { old } else { new };
             let mut freed = Vec::new();
-            self.admission[abandoned.index()].cancel(self.now, id, &mut freed);
+            if turn.program.is_some() {
+                self.admission[abandoned.index()].cancel(self.now, id, &mut freed);
+            }
+            self.leave_gate(abandoned, id);
             self.relieve(abandoned, &mut freed);
             self.release(abandoned.index(), freed, settled);
         }

@@ -10,7 +10,7 @@ use crate::block::{Chain, Memo, Namespace};
 use crate::continuity::{Breach, Lock, LockNote, ModelNote};
 use crate::id::{GroupId, Micros, PlaceId, ProgramId, ReservationId, TargetId, WorkerId};
 use crate::prefix::{Coverage, Entered};
-use crate::receipt::{Origin, Volatile};
+use crate::receipt::{HoldNote, Origin, Volatile};
 use crate::session::SessionId;
 
 use super::recall::Body;
@@ -111,8 +111,10 @@ pub(super) struct Reservation {
     pub(super) model: Option<Arc<ModelNote>>,
     pub(super) since: Micros,
     pub(super) was_held: bool,
-    /// Where in the queue it began to wait, and why nobody took it then.
-    pub(super) queued_at: u32,
+    /// Its class in a queue.
+    pub(super) priority: i16,
+    /// How it began to wait, and why nobody took it then.
+    pub(super) hold: HoldNote,
     pub(super) refusals: Vec<Refusal>,
     pub(super) state: State,
 }

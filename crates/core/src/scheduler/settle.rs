@@ -87,10 +87,13 @@ impl Scheduler {
         };
         let State::Running { worker, receipt } = reservation.state else {
             // Nobody can have answered a held turn.
+            self.tally
+                .unanswered(&reservation, Ending::Cancelled, self.now);
             self.undo(id, reservation, Ending::Cancelled, settled);
             return Found::Ended;
         };
         self.counters.completed += 1;
+        self.tally.reported(&completion.reported);
         self.load.end(id);
         for entered in reservation.entered.drain(..) {
             self.prefix.confirm(&reservation.chain, &entered);
@@ -106,6 +109,7 @@ impl Scheduler {
         }
         let phase = completion.phase.or(Some(Phase::Reasoning));
         self.leave_session(&reservation, phase);
+        self.leave_gate(group, id);
         self.reservations.recycle(reservation);
         self.relieve(group, &mut releases);
         self.release(group.index(), releases, settled);
@@ -136,6 +140,7 @@ impl Scheduler {
             self.counters.late_calls += 1;
             return Found::Late;
         };
+        self.tally.unanswered(&reservation, ending, self.now);
         self.undo(id, reservation, ending, settled);
         Found::Ended
     }
@@ -161,22 +166,24 @@ impl Scheduler {
         loop {
             while let Some(release) = releases.get(next).copied() {
                 next += 1;
-                self.send_off(
-                    release,
-                    Seat::Offered(release.worker),
-                    &mut releases,
-                    settled,
-                );
-            }
-            let Some(ticket) = self.admission[group].head() else {
-                break;
-            };
-            if let Some(release) = self.look_again(ticket) {
-                let seat = Seat::Chosen {
-                    worker: release.worker,
-                    is_home: false,
-                };
+                if self.waits_again(group, release.ticket) {
+                    continue;
+                }
+                let seat = Seat::Offered(release.worker);
                 self.send_off(release, seat, &mut releases, settled);
+            }
+            if let Some(ticket) = self.admission[group].head() {
+                if let Some(release) = self.look_again(ticket) {
+                    let seat = Seat::Chosen {
+                        worker: release.worker,
+                        is_home: false,
+                    };
+                    self.send_off(release, seat, &mut releases, settled);
+                }
+            } else if let Some((ticket, is_cleared)) = self.next_at_gate(group) {
+                self.pass_gate(ticket, is_cleared, &mut releases, settled);
+            } else {
+                break;
             }
         }
         self.leave_paused(group);
@@ -185,9 +192,12 @@ impl Scheduler {
 
     /// Asks admission about a held turn again, with what its workers have now.
     fn look_again(&mut self, ticket: ReservationId) -> Option<Release> {
+        if self.is_blocked_at_gate(ticket) {
+            return None;
+        }
         let turn = self.reservations.remove(ticket)?;
         if let Some(program) = turn.program {
-            self.score_for_admission(&turn, program);
+            self.score_for_admission(ticket, &turn, program);
         }
         let mut own = Vec::new();
         let admission = &mut self.admission[turn.route.group.index()];
@@ -197,7 +207,7 @@ impl Scheduler {
     }
 
     /// Places a held turn that may go, and says so.
-    fn send_off(
+    pub(super) fn send_off(
         &mut self,
         release: Release,
         seat: Seat,
@@ -214,12 +224,14 @@ impl Scheduler {
                 if let Some(reservation) = self.reservations.remove(id) {
                     let group = reservation.route.group.index();
                     self.admission[group].cancel(self.now, id, releases);
+                    self.leave_gate(reservation.route.group, id);
                     self.leave_session(&reservation, None);
                     self.reservations.recycle(reservation);
                 }
                 Outcome::NoWorker
             }
         };
+        self.note_end_of_hold(id, &outcome, held);
         settled.push(Settled {
             reservation: id,
             outcome,
@@ -265,6 +277,7 @@ impl Scheduler {
             return;
         };
         if let Some(reservation) = self.reservations.remove(id) {
+            self.tally.hold_ended(&outcome, held);
             settled.push(Settled {
                 reservation: id,
                 outcome,
@@ -302,6 +315,7 @@ impl Scheduler {
             None => admission.load_changed(),
         }
         self.leave_session(&reservation, None);
+        self.leave_gate(group, id);
         self.reservations.recycle(reservation);
         self.relieve(group, &mut releases);
         self.release(group.index(), releases, settled);

@@ -10,7 +10,7 @@ use crate::block::{Chain, Memo, Namespace, Seed, TokenRate, hash_text_after, tex
 use crate::continuity::{Breach, Choice, Lock, WhenDown};
 use crate::error::{Error, Result};
 use crate::id::{Micros, ProgramId, ReservationId, TargetId};
-use crate::receipt::{Candidate, MAX_CANDIDATES, Volatile};
+use crate::receipt::{Candidate, HoldNote, Volatile};
 use crate::session::{Claim, Membership, Sent, SessionId, SessionName};
 
 use super::Scheduler;
@@ -286,7 +286,8 @@ impl Scheduler {
             volatile: None,
             since: self.now,
             was_held: false,
-            queued_at: 0,
+            priority: turn.priority,
+            hold: HoldNote::default(),
             refusals: Vec::new(),
             state: State::Held,
         })
@@ -323,6 +324,10 @@ impl Scheduler {
         };
         let group = turn.route.group;
         let mut releases = Vec::new();
+        if self.is_stopped_at_gate(id, &turn) {
+            self.reservations.insert(id, turn);
+            return Ok(self.hold(id));
+        }
         let mut seat = self.begin_admission(id, &turn, &mut releases);
         self.reservations.insert(id, turn);
         if seat.is_none() {
@@ -342,17 +347,7 @@ impl Scheduler {
     }
 
     fn hold(&mut self, id: ReservationId) -> Verdict {
-        if let Some(turn) = self.reservations.get_mut(id) {
-            self.counters.held += u64::from(!turn.was_held);
-            turn.was_held = true;
-            let admission = &self.admission[turn.route.group.index()];
-            if admission.wants_rows() {
-                let place = admission.position(id).unwrap_or(0);
-                turn.queued_at = u32::try_from(place).unwrap_or(u32::MAX);
-                admission.refusals(id, &self.scratch.rows, &mut turn.refusals);
-                turn.refusals.truncate(MAX_CANDIDATES);
-            }
-        }
+        self.note_hold(id);
         if let Some(limit) = self.config.hold_limit {
             self.deadlines.push_back((self.now.plus(limit), id));
         }
@@ -374,7 +369,7 @@ impl Scheduler {
         let group = turn.route.group.index();
         let wants_rows = self.admission[group].wants_rows();
         if wants_rows {
-            self.score_for_admission(turn, program);
+            self.score_for_admission(id, turn, program);
         }
         let admission = &mut self.admission[group];
         let home = admission.state(program).and_then(|state| state.worker);
@@ -387,6 +382,7 @@ impl Scheduler {
                 TurnKind::Final => admission::Kind::Final,
             },
             pin,
+            claimant: turn.claimant(),
         };
         admission.begin(self.now, begin, &self.scratch.rows, releases);
         let release = take_own(releases, id)?;
@@ -401,9 +397,14 @@ impl Scheduler {
     }
 
     /// Scores the workers that may take the turn as its group's admission wants to see them.
-    pub(super) fn score_for_admission(&mut self, turn: &Reservation, program: ProgramId) {
+    pub(super) fn score_for_admission(
+        &mut self,
+        id: ReservationId,
+        turn: &Reservation,
+        program: ProgramId,
+    ) {
         let account = self.account(turn, program);
-        self.placer().score_for(turn, account);
+        self.placer().score_for(id, turn, account);
     }
 
     /// What admission's account says of the turn's prompt. O(runs on its way).

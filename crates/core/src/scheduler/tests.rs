@@ -122,6 +122,7 @@ fn turn<'a>(session: &'a str, tokens: &'a [u32]) -> Turn<'a> {
         targets: &[TargetId(0)],
         ask: Default::default(),
         pin: None,
+        priority: 0,
         tool_results: Ids::default(),
         state: Ids::default(),
         cache_salt: &[],

@@ -16,9 +16,8 @@ impl Scheduler {
     pub(super) fn wait_for_owner(&mut self, id: ReservationId) -> Verdict {
         if let Some(turn) = self.reservations.get_mut(id) {
             turn.route.is_waiting = true;
-            self.counters.held += u64::from(!turn.was_held);
-            turn.was_held = true;
         }
+        self.note_hold(id);
         let until = self.now.plus(self.chooser.config().owner_wait);
         self.waits.push_back((until, id));
         Verdict::Hold
@@ -56,6 +55,7 @@ impl Scheduler {
         let group = turn.route.group;
         let mut releases = Vec::new();
         self.admission[group.index()].cancel(self.now, id, &mut releases);
+        self.leave_gate(group, id);
         self.wait_for_owner(id);
         self.release(group.index(), releases, settled);
     }
@@ -96,6 +96,7 @@ impl Scheduler {
             Ok(Verdict::Go(placement)) => Outcome::Go(placement),
             Err(_) => Outcome::NoWorker,
         };
+        self.tally.hold_ended(&outcome, held);
         settled.push(Settled {
             reservation: id,
             outcome,

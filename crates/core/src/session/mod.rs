@@ -189,6 +189,18 @@ impl SessionRegistry {
         self.len() == 0
     }
 
+    /// Live sessions without a turn that runs or waits.
+    #[must_use]
+    pub fn idle(&self) -> usize {
+        self.order.len()
+    }
+
+    /// Branches of sessions so far.
+    #[must_use]
+    pub fn programs(&self) -> u64 {
+        self.next_program - 1
+    }
+
     /// Sessions that left because the registry was full.
     #[must_use]
     pub fn evicted(&self) -> u64 {

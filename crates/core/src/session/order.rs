@@ -23,6 +23,7 @@ pub(super) struct Order {
     links: Vec<Link>,
     first: u32,
     last: u32,
+    listed: usize,
 }
 
 impl Default for Order {
@@ -31,6 +32,7 @@ impl Default for Order {
             links: Vec::new(),
             first: NIL,
             last: NIL,
+            listed: 0,
         }
     }
 }
@@ -39,6 +41,11 @@ impl Order {
     /// The slot that has been listed longest.
     pub(super) fn first(&self) -> Option<u32> {
         (self.first != NIL).then_some(self.first)
+    }
+
+    /// Slots that are listed.
+    pub(super) fn len(&self) -> usize {
+        self.listed
     }
 
     /// Lists `slot` last, wherever it was before.
@@ -58,6 +65,7 @@ impl Order {
             last => self.links[last as usize].next = slot,
         }
         self.last = slot;
+        self.listed += 1;
     }
 
     /// Takes `slot` out; nothing happens when it is not listed.
@@ -74,5 +82,6 @@ impl Order {
             next => self.links[next as usize].previous = link.previous,
         }
         self.links[slot as usize] = UNLISTED;
+        self.listed -= 1;
     }
 }

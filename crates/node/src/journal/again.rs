@@ -7,6 +7,7 @@ use hashbrown::{HashMap, HashSet};
 use napi::bindgen_prelude::Result;
 use serde_json::Value;
 
+use warmpath_core::admission::Tool;
 use warmpath_core::block::text_ends;
 use warmpath_core::load::Untracked;
 use warmpath_core::receipt::Reported;
@@ -124,6 +125,24 @@ impl Again {
                 let settled = &mut self.state.settled;
                 self.state.core.end_session(now, tenant, name, settled);
             }
+            Act::Tool {
+                tenant,
+                name,
+                of,
+                expected,
+                ended,
+            } => {
+                let known = of.and_then(|turn| self.prompts.get(&turn));
+                let name = known.map_or(name.as_str(), |(_, name)| name);
+                let tool = match ended {
+                    true => Tool::Ended,
+                    false => Tool::Started {
+                        expected: expected.map(Micros),
+                    },
+                };
+                let settled = &mut self.state.settled;
+                self.state.core.tool(now, (tenant, name), tool, settled);
+            }
             fleet => self.change_fleet(now, fleet)?,
         }
         self.follow();
@@ -138,7 +157,22 @@ impl Again {
         };
         let [flags, kind, most, tokens, pin, base] = submit.head;
         let fixed = [
-            flags, kind, most, tokens, 0, 0, 0, pin, 0, 0, 0, 0, base, 0, 0,
+            flags,
+            kind,
+            most,
+            tokens,
+            0,
+            0,
+            0,
+            pin,
+            0,
+            0,
+            0,
+            0,
+            base,
+            0,
+            0,
+            i32::from(submit.priority).cast_unsigned(),
         ];
         let bytes = |ids: &'_ [String]| -> Vec<Vec<u8>> {
             ids.iter().map(|id| id.as_bytes().to_vec()).collect()

@@ -14,6 +14,7 @@ use napi_derive::napi;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use warmpath_core::admission::Tool;
 use warmpath_core::block::{Chain, Seed, TokenRate, hash_content, hash_text};
 use warmpath_core::scheduler::{Completion, Ids, Scheduler};
 use warmpath_core::session::Phase;
@@ -21,7 +22,7 @@ use warmpath_core::{Micros, ReservationId};
 use warmpath_trace::{Key, keyed, keyed_text};
 
 use crate::error::{Code, guard, invalid};
-use crate::frame::{Frame, Parts};
+use crate::frame::{Frame, Parts, priority};
 use crate::handle::Handle;
 
 pub(crate) mod again;
@@ -133,6 +134,17 @@ pub(crate) enum Act {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         of: Option<u64>,
     },
+    /// A tool of a session runs or has ended; the session as in the end of one.
+    Tool {
+        tenant: String,
+        name: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        of: Option<u64>,
+        /// For how long it should run, in microseconds.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        expected: Option<u64>,
+        ended: bool,
+    },
     /// A snapshot was taken over, whose content is nowhere in the trace.
     Restored,
     /// A prompt came of which a part was known from an earlier body: that part is not in the trace.
@@ -147,6 +159,9 @@ pub(crate) struct Submit {
     pub(crate) turn: Option<u64>,
     /// As in a frame: flags, prompt kind, most tokens of the answer, tokens, pin, base choice.
     pub(crate) head: [u32; 6],
+    /// Its class in a queue.
+    #[serde(default, skip_serializing_if = "is_ordinary")]
+    pub(crate) priority: i16,
     /// Tenant, session, parent, route, cache salt.
     pub(crate) names: [String; 5],
     pub(crate) targets: Vec<u32>,
@@ -163,6 +178,11 @@ pub(crate) struct Submit {
     /// The blocks that follow, 16 hex digits each.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(crate) blocks: String,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn is_ordinary(priority: &i16) -> bool {
+    *priority == 0
 }
 
 /// What a journal is opened with, as JSON.
@@ -214,7 +234,8 @@ impl Journal {
             journal.key = Key::new(bytes.map_err(|_| invalid("a key has 32 hex digits"))?);
             journal.is_keyed = true;
         }
-        let options = bare(text)?;
+        let mut options = bare(text)?;
+        journal.hide_tenants(&mut options);
         journal.note(
             Micros(0),
             Act::Start {
@@ -223,6 +244,15 @@ impl Journal {
             },
         );
         Ok(journal)
+    }
+
+    /// Tenants that have a weight are called as they are in turns.
+    fn hide_tenants(&self, options: &mut Value) {
+        let weights = options.pointer_mut("/admission/weights");
+        if let Some(weights) = weights.and_then(Value::as_object_mut) {
+            let named = std::mem::take(weights).into_iter();
+            weights.extend(named.map(|(name, weight)| (self.digest(name.as_bytes()), weight)));
+        }
     }
 
     /// Keeps a call.
@@ -295,6 +325,7 @@ impl Journal {
         Submit {
             turn: None,
             head: [fixed[0], kind, fixed[2], tokens, fixed[7], fixed[12]],
+            priority: priority(fixed),
             names,
             targets: parts.targets.to_vec(),
             calls: parts
@@ -354,13 +385,40 @@ impl Journal {
         (tenant, name): (&str, &str),
         derived: Option<u64>,
     ) {
-        let of = derived.and_then(|hash| self.known.get(&hash));
         let act = Act::EndSession {
             tenant: self.digest(tenant.as_bytes()),
             name: self.digest(name.as_bytes()),
-            of: of.map(|prompt| prompt.turn),
+            of: self.turn_of(derived),
         };
         self.note(now, act);
+    }
+
+    /// Keeps what was told of a tool of a session, which is named as its end is.
+    pub(crate) fn tool_told(
+        &mut self,
+        now: Micros,
+        (tenant, name): (&str, &str),
+        derived: Option<u64>,
+        tool: Tool,
+    ) {
+        let (expected, ended) = match tool {
+            Tool::Started { expected } => (expected.map(|time| time.0), false),
+            Tool::Ended => (None, true),
+        };
+        let act = Act::Tool {
+            tenant: self.digest(tenant.as_bytes()),
+            name: self.digest(name.as_bytes()),
+            of: self.turn_of(derived),
+            expected,
+            ended,
+        };
+        self.note(now, act);
+    }
+
+    /// A turn of the session that is known by this hash.
+    fn turn_of(&self, derived: Option<u64>) -> Option<u64> {
+        let prompt = self.known.get(&derived?)?;
+        Some(prompt.turn)
     }
 
     /// What has gathered, as JSON, with the scheduler's name.

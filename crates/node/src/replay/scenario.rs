@@ -191,9 +191,11 @@ impl Scenario {
         let admission = match &self.policy {
             Policy::RoundRobin => return Ok(Box::new(RoundRobin::new(fleet.workers))),
             Policy::LeastLoaded => return Ok(Box::new(LeastLoaded::new(fleet.workers))),
-            Policy::Core(admission) => admission.config(),
+            Policy::Core(admission) => admission,
         };
-        let mut options = CoreOptions::of_fleet(&self.label, fleet, admission);
+        let mut options = CoreOptions::of_fleet(&self.label, fleet, admission.config());
+        options.config.gates = admission.gates();
+        options.config.weights = admission.weights().map_err(|error| refused(&error))?;
         options.config.score = self.score.config();
         options.config.temperature = self.score.temperature();
         let router = CoreRouter::new(options).map_err(|error| refused(&error))?;

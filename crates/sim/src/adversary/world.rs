@@ -189,6 +189,7 @@ impl World {
             targets: &MODELS,
             ask: Default::default(),
             pin: None,
+            priority: 0,
             cache_salt: &[],
             origin: Default::default(),
             tool_results: Ids {

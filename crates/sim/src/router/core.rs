@@ -176,6 +176,7 @@ impl Router for CoreRouter {
             targets: &[self.target],
             ask: Default::default(),
             pin: None,
+            priority: 0,
             tool_results: Ids::default(),
             state: Ids::default(),
             cache_salt: &[],

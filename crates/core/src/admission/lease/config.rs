@@ -2,6 +2,7 @@
 //!
 //! Shares are whole basis points (1/10,000), so that no decision compares floats that a setting has
 //! rounded. The one dial is `theta`; the presets name its useful values.
+use super::super::fair::Weights;
 use crate::{Error, Micros, Result};
 
 /// One whole, in basis points.
@@ -48,6 +49,8 @@ pub struct LeaseConfig {
     pub force_after: Option<Micros>,
     /// Programs kept; beyond, the turns of new ones pass uncounted. Above 0.
     pub max_programs: usize,
+    /// Shares of tenants in the queue.
+    pub weights: Weights,
 }
 
 impl Default for LeaseConfig {
@@ -61,6 +64,7 @@ impl Default for LeaseConfig {
             evidence: Evidence::Account,
             force_after: None,
             max_programs: 1_000_000,
+            weights: Weights::default(),
         }
     }
 }

@@ -5,7 +5,7 @@
 //! because somebody else's lease does:
 //! * a **warm** turn, of which next to nothing has to be computed, goes at once: to where its prefix is
 //!   when most of the prompt is there, else to the cheapest worker;
-//! * a **cold** one waits in one queue of its group, which nobody passes, until some worker computes no
+//! * a **cold** one waits in one queue of its group ([`super::fair`]), whose head nobody passes, until some worker computes no
 //!   other cold prompt and has room beside what runs there and the leases that run;
 //! * a session that has ended a turn keeps its room for `theta × refill time × capacity / context`:
 //!   then the room has cost the others as much as computing the context again costs (ski rental).
@@ -31,6 +31,7 @@ mod room;
 mod table;
 #[cfg(test)]
 mod tests;
+mod tool;
 mod turn;
 mod waits;
 
@@ -42,8 +43,9 @@ use crate::receipt::Candidate;
 use crate::{Micros, ProgramId, ReservationId, Result, WorkerId};
 use table::{Gate, Run, Table, Turn};
 
+pub(super) use super::refusal::{Refusal, Why};
 pub use config::{Eviction, Evidence, LeaseConfig};
-pub use query::{Refusal, RoomUse, Why};
+pub use query::RoomUse;
 use waits::WaitLengths;
 pub use waits::{WaitCount, WaitCounts};
 
@@ -123,7 +125,7 @@ impl Lease {
             Some(choice) if choice.is_free || self.table.queue.is_empty() => {
                 self.go(begin, choice, out);
             }
-            _ => self.hold(begin),
+            _ => self.hold(begin, rows),
         }
     }
 
@@ -132,7 +134,11 @@ impl Lease {
         if !std::mem::take(&mut self.is_news) {
             return None;
         }
-        self.table.queue.first_key_value().map(|(_, &id)| id)
+        let overdue = self.oldest().filter(|&(_, since)| self.is_overdue(since));
+        match overdue {
+            Some((ticket, _)) => Some(ticket),
+            None => self.table.queue.first(&[()]),
+        }
     }
 
     /// See [`Admission::offer`](super::Admission::offer).
@@ -146,7 +152,7 @@ impl Lease {
         self.observe(now);
         let Some(Turn {
             begin,
-            gate: Gate::Held(number, since),
+            gate: Gate::Held(since),
         }) = self.table.turns.get(&ticket).copied()
         else {
             return;
@@ -156,7 +162,7 @@ impl Lease {
             choice = self.force(&begin, rows);
         }
         if let Some(choice) = choice {
-            self.table.queue.remove(&number);
+            self.table.queue.serve(ticket, &[()]);
             self.go(begin, choice, out);
         }
     }
@@ -221,7 +227,7 @@ impl Lease {
                 let tokens = end.context_tokens.unwrap_or(run.tokens);
                 self.leave(turn.begin.program, &run, tokens, end.waits);
             }
-            Gate::Held(..) => self.tidy(turn.begin.program),
+            Gate::Held(_) => self.tidy(turn.begin.program),
         }
     }
 
@@ -241,7 +247,7 @@ impl Lease {
                 };
                 self.leave(turn.begin.program, &run, computed, super::Waits::Unknown);
             }
-            Gate::Held(..) => self.tidy(turn.begin.program),
+            Gate::Held(_) => self.tidy(turn.begin.program),
         }
     }
 
@@ -307,21 +313,27 @@ impl Lease {
 
     /// How long the head of the queue has waited.
     fn head_waits(&self) -> Micros {
-        let head = self.table.queue.first_key_value();
-        match head.and_then(|(_, ticket)| self.table.turns.get(ticket)) {
+        let head = self.table.queue.first(&[()]);
+        match head.and_then(|ticket| self.table.turns.get(&ticket)) {
             Some(Turn {
-                gate: Gate::Held(_, since),
+                gate: Gate::Held(since),
                 ..
             }) => self.clock.since(*since),
             _ => Micros(0),
         }
     }
 
-    /// When the head of the queue goes whatever the load.
+    /// When the turn that has waited longest goes whatever the load.
     fn overdue_at(&self) -> Option<Micros> {
-        let (_, ticket) = self.table.queue.first_key_value()?;
-        match self.table.turns.get(ticket)?.gate {
-            Gate::Held(_, since) => Some(since.plus(self.table.config.force_after?)),
+        let limit = self.table.config.force_after?;
+        self.oldest().map(|(_, since)| since.plus(limit))
+    }
+
+    /// The turn that has waited longest, and since when.
+    fn oldest(&self) -> Option<(ReservationId, Micros)> {
+        let ticket = self.table.queue.oldest()?;
+        match self.table.turns.get(&ticket)?.gate {
+            Gate::Held(since) => Some((ticket, since)),
             Gate::Running(_) => None,
         }
     }

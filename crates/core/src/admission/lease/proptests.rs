@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::room::{Claim, Idle};
 use super::*;
-use crate::admission::{Kind, Waits};
+use crate::admission::{Kind, Tool, Waits};
 
 #[derive(Clone, Debug)]
 enum Op {
@@ -43,6 +43,11 @@ enum Op {
     },
     End {
         program: u64,
+    },
+    /// Seconds that a tool should take; `None`: it has ended.
+    Tool {
+        program: u64,
+        seconds: Option<u64>,
     },
     Advance,
 }
@@ -83,6 +88,8 @@ fn op() -> impl Strategy<Value = Op> {
         1 => proptest::collection::btree_map(0..4_u32, capacity, 0..4)
             .prop_map(|live| Op::Workers { live: live.into_iter().collect() }),
         1 => (0..9_u64).prop_map(|program| Op::End { program }),
+        2 => (0..9_u64, proptest::option::of(0..20_u64))
+            .prop_map(|(program, seconds)| Op::Tool { program, seconds }),
         3 => Just(Op::Advance),
     ]
 }
@@ -233,6 +240,13 @@ impl Driver {
                 self.policy.set_workers(now, &live);
             }
             Op::End { program } => self.policy.end_program(now, ProgramId(program)),
+            Op::Tool { program, seconds } => {
+                let started = |seconds| Tool::Started {
+                    expected: (seconds > 0).then(|| Micros::from_secs(seconds)),
+                };
+                let tool = seconds.map_or(Tool::Ended, started);
+                self.policy.tool(now, ProgramId(program), tool);
+            }
             Op::Advance => self.policy.advance(now),
         }
         self.settle();
@@ -244,6 +258,7 @@ impl Driver {
         // Far from the tickets that `pick` invents.
         let begin = Begin {
             ticket: ReservationId(1_000_000 + self.begun),
+            claimant: Default::default(),
             program: ProgramId(program),
             prompt_tokens,
             kind: Kind::Turn,
@@ -275,10 +290,12 @@ impl Driver {
 
     fn check(&self) {
         let held: BTreeSet<_> = self.held.keys().copied().collect();
-        let queue: BTreeSet<_> = self.policy.table.queue.values().copied().collect();
+        let mut order = Vec::new();
+        self.policy.table.queue.places((), &mut order);
+        let queue: BTreeSet<_> = order.iter().copied().collect();
         assert_eq!(held, queue, "who is held waits in the queue");
         assert_eq!(self.policy.waiting(), held.len());
-        for (place, &ticket) in self.policy.table.queue.values().enumerate() {
+        for (place, &ticket) in order.iter().enumerate() {
             assert_eq!(self.policy.position(ticket), Some(place + 1));
             assert!(self.policy.is_held(ticket));
         }
@@ -289,12 +306,12 @@ impl Driver {
     /// Nobody waits while there is room: every worker refuses the head, and one that runs nothing
     /// never does.
     fn check_head(&self) {
-        let Some(head) = self.policy.table.queue.values().next() else {
+        let Some(head) = self.policy.table.queue.first(&[()]) else {
             return;
         };
-        let rows = self.rows(&self.held[head]);
+        let rows = self.rows(&self.held[&head]);
         let mut refusals = Vec::new();
-        self.policy.refusals_of(*head, &rows, &mut refusals);
+        self.policy.refusals_of(head, &rows, &mut refusals);
         assert_eq!(refusals.len(), rows.len());
         assert!(!rows.is_empty());
         let is_idle = |row: &Candidate| {

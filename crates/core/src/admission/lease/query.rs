@@ -1,41 +1,9 @@
 //! What can be asked of the policy without changing it, and what it has to tell.
-use super::super::{Phase, ProgramState, Standing};
+use super::super::{Behind, Phase, ProgramState, Standing};
 use super::table::Gate;
 use super::{Lease, LeaseCounters};
 use crate::hint::Hint;
-use crate::{Micros, ProgramId, ReservationId, WorkerId};
-
-/// Why a worker does not take a cold turn now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Why {
-    /// Another cold prompt is being computed there.
-    Refill,
-    /// The prompt does not fit beside the turns that run there. Tokens.
-    Running {
-        /// Free of running turns.
-        have: u64,
-        /// What the turn adds.
-        need: u64,
-    },
-    /// The prompt does not fit beside running turns and leases. Tokens.
-    Leases {
-        /// Free of both.
-        have: u64,
-        /// What the turn adds.
-        need: u64,
-        /// When the next of those leases ends.
-        next_end: Option<Micros>,
-    },
-}
-
-/// A worker that does not take a turn now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Refusal {
-    /// The worker.
-    pub worker: WorkerId,
-    /// Its reason.
-    pub why: Why,
-}
+use crate::{ProgramId, ReservationId, WorkerId};
 
 /// What a worker's room is used for. Tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -83,17 +51,20 @@ impl Lease {
     /// See [`Admission::position`](crate::admission::Admission::position). O(held).
     #[must_use]
     pub fn position(&self, ticket: ReservationId) -> Option<usize> {
-        let Gate::Held(number, _) = self.table.turns.get(&ticket)?.gate else {
-            return None;
-        };
-        Some(self.table.queue.range(..=number).count())
+        self.table.queue.place(ticket)
+    }
+
+    /// Behind whom a held turn began to wait.
+    #[must_use]
+    pub fn behind(&self, ticket: ReservationId) -> Option<Behind> {
+        self.table.queue.behind(ticket)
     }
 
     /// See [`Admission::is_held`](crate::admission::Admission::is_held).
     #[must_use]
     pub fn is_held(&self, ticket: ReservationId) -> bool {
         let turn = self.table.turns.get(&ticket);
-        turn.is_some_and(|turn| matches!(turn.gate, Gate::Held(..)))
+        turn.is_some_and(|turn| matches!(turn.gate, Gate::Held(_)))
     }
 
     /// Turns that are held.
@@ -127,7 +98,7 @@ impl Lease {
         let idle = self.table.idle(program);
         let running = turn.and_then(|turn| match turn.gate {
             Gate::Running(run) => Some(run),
-            Gate::Held(..) => None,
+            Gate::Held(_) => None,
         });
         let is_held = turn.is_some() && running.is_none();
         let is_outside = record.waits_outside(is_held, idle.is_some());

@@ -149,6 +149,25 @@ impl Room {
         }
     }
 
+    /// The context's lease ends then instead. One that stands before every lease that runs stays without
+    /// a claim: those behind it cannot be kept for it.
+    pub(super) fn extend(&mut self, rank: Rank, end: Micros) {
+        let is_behind = rank >= self.border;
+        let Some(idle) = self.idle.get_mut(&rank).filter(|_| is_behind) else {
+            return;
+        };
+        match std::mem::replace(&mut idle.claim, Claim::Leased(end)) {
+            Claim::Leased(before) => {
+                self.ends.remove(&(before, rank));
+            }
+            Claim::Spent => {
+                self.leased += u64::from(idle.tokens);
+                self.spent -= u64::from(idle.tokens);
+            }
+        }
+        self.ends.insert((end, rank));
+    }
+
     /// Ends the leases that are due; false when none is.
     pub(super) fn expire(&mut self, now: Micros) -> bool {
         let mut any = false;

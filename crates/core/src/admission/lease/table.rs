@@ -7,10 +7,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use hashbrown::HashMap;
 
 use super::super::Begin;
+use super::super::fair::FairQueue;
 use super::config::{Eviction, LeaseConfig};
 use super::room::{Claim, Idle, Rank, Room};
 use super::waits::WaitKind;
 use crate::{Micros, ProgramId, ReservationId, WorkerId};
+
+impl Idle {
+    /// When its lease ends, or the start of time when it has.
+    pub(super) fn end(&self) -> Micros {
+        match self.claim {
+            Claim::Leased(end) => end,
+            Claim::Spent => Micros(0),
+        }
+    }
+}
 
 /// What a program has left behind on a worker.
 #[derive(Clone, Copy, Debug)]
@@ -54,8 +65,8 @@ pub(super) struct Run {
 /// Whether a turn may run.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Gate {
-    /// It waits, with this number, since then.
-    Held(u64, Micros),
+    /// It waits since then.
+    Held(Micros),
     /// It runs.
     Running(Run),
 }
@@ -73,11 +84,11 @@ pub(super) struct Table {
     pub(super) programs: HashMap<ProgramId, Program>,
     pub(super) turns: HashMap<ReservationId, Turn>,
     pub(super) rooms: BTreeMap<WorkerId, Room>,
-    /// Who waits, first come first.
-    pub(super) queue: BTreeMap<u64, ReservationId>,
+    /// Who waits.
+    pub(super) queue: FairQueue<()>,
     /// When each worker's next lease ends.
     timers: BTreeSet<(Micros, WorkerId)>,
-    /// Numbers turns that wait and contexts that are left.
+    /// Numbers contexts that are left.
     next: u64,
     /// Programs of which nothing is left on any worker, since somebody asked.
     pub(super) gone: Vec<ProgramId>,
@@ -86,11 +97,11 @@ pub(super) struct Table {
 impl Table {
     pub(super) fn new(config: LeaseConfig) -> Self {
         Self {
+            queue: FairQueue::new(config.weights.clone()),
             config,
             programs: HashMap::new(),
             turns: HashMap::new(),
             rooms: BTreeMap::new(),
-            queue: BTreeMap::new(),
             timers: BTreeSet::new(),
             next: 0,
             gone: Vec::new(),
@@ -136,6 +147,44 @@ impl Table {
             kind: left.kind,
             break_even: left.break_even,
         })
+    }
+
+    /// An idle program keeps its room until `lease_end` instead.
+    pub(super) fn lease_until(
+        &mut self,
+        now: Micros,
+        program: ProgramId,
+        context: Context,
+        lease_end: Micros,
+    ) {
+        let number = self.number();
+        let Some(room) = self.rooms.get_mut(&context.worker) else {
+            return;
+        };
+        let is_over = lease_end <= now;
+        let mut rank = context.rank;
+        match self.config.eviction {
+            Eviction::Lru if is_over => room.spend(rank),
+            Eviction::Lru => room.extend(rank, lease_end),
+            Eviction::LeaseEnd => {
+                let Some(idle) = room.remove(rank) else {
+                    return;
+                };
+                let claim = match is_over {
+                    true => Claim::Spent,
+                    false => Claim::Leased(lease_end),
+                };
+                rank = match is_over {
+                    true => (Micros(0), number),
+                    false => (lease_end, number),
+                };
+                room.insert(rank, Idle { claim, ..idle });
+            }
+        }
+        self.arm(context.worker);
+        if let Some(record) = self.programs.get_mut(&program) {
+            record.context = Some(Context { rank, ..context });
+        }
     }
 
     /// Nobody will come back for this context.
@@ -217,8 +266,8 @@ impl Table {
     pub(super) fn take(&mut self, ticket: ReservationId) -> Option<Turn> {
         let turn = self.turns.remove(&ticket)?;
         match turn.gate {
-            Gate::Held(number, _) => {
-                self.queue.remove(&number);
+            Gate::Held(_) => {
+                self.queue.remove(ticket);
             }
             Gate::Running(run) => self.vacate(&run),
         }

@@ -1,6 +1,6 @@
 //! The rules of the policy, one by one, on two workers of 10,000 tokens.
 use super::*;
-use crate::admission::{Kind, Waits};
+use crate::admission::{Kind, Tool, Waits};
 use crate::hint::Action;
 
 const A: WorkerId = WorkerId(0);
@@ -79,6 +79,7 @@ impl Bench {
         self.tickets += 1;
         let begin = Begin {
             ticket: ReservationId(self.tickets),
+            claimant: Default::default(),
             program: ProgramId(program),
             prompt_tokens,
             kind: Kind::Turn,
@@ -211,6 +212,7 @@ fn placed_with_overlap_at_a(overlap: u32) -> Option<WorkerId> {
     };
     let begin = Begin {
         ticket: ReservationId(1),
+        claimant: Default::default(),
         program: ProgramId(1),
         prompt_tokens: 400,
         kind: Kind::Turn,
@@ -246,6 +248,54 @@ fn a_cold_turn_waits_for_the_end_of_a_lease_and_not_a_moment_longer() {
     assert!(bench.went(held));
     // The tail of the idle context made room; its head is still there.
     assert_eq!(bench.policy.account(ProgramId(1)), Some((A, 2_000)));
+}
+
+#[test]
+fn a_tool_of_known_length_is_waited_for_or_not() {
+    let started = |seconds| Tool::Started {
+        expected: Some(Micros::from_secs(seconds)),
+    };
+    // Longer than keeping the room is worth: it goes at once.
+    let (mut bench, _running) = full();
+    bench.policy.tool(bench.now, ProgramId(1), started(900));
+    bench.go(3, 4_000);
+    // Nothing is said that would shorten or lengthen it.
+    let (mut bench, _running) = full();
+    let unknown = Tool::Started { expected: None };
+    bench.policy.tool(bench.now, ProgramId(1), unknown);
+    assert_eq!(bench.policy.table.next_expiry(), Some(bench.lease_end));
+    // A moment before its end the session is said to come back.
+    let (mut bench, _running) = full();
+    let length = bench.lease_end.since(bench.now);
+    let almost = Micros(bench.lease_end.0 - 1);
+    bench.at(almost);
+    bench.policy.tool(bench.now, ProgramId(1), Tool::Ended);
+    let end = bench.now.plus(length.min(Micros::from_secs(10)));
+    let held = bench.hold(3, 4_000);
+    bench.at(Micros(end.0 - 1));
+    assert!(!bench.went(held));
+    bench.at(end);
+    assert!(bench.went(held));
+}
+
+#[test]
+fn engines_that_heed_leases_keep_what_had_run_out_when_its_session_comes_back() {
+    let config = LeaseConfig {
+        eviction: Eviction::LeaseEnd,
+        ..LeaseConfig::default()
+    };
+    let mut bench = Bench::new(config);
+    bench.set(&[(A, Some(10_000))]);
+    bench.whole(1, 4_000, Waits::Tool);
+    bench.after(3_600);
+    let running = bench.go(2, 4_000);
+    bench.first_token(running);
+    bench.policy.tool(bench.now, ProgramId(1), Tool::Ended);
+    let mut hints = Vec::new();
+    bench.policy.take_hints(&mut hints);
+    let last = hints.last().map(|hint| (hint.program, hint.action));
+    assert!(matches!(last, Some((ProgramId(1), Action::Retain { .. }))));
+    bench.hold(3, 4_000);
 }
 
 #[test]

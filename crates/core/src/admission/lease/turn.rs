@@ -231,11 +231,13 @@ impl Lease {
     }
 
     /// The turn waits.
-    pub(super) fn hold(&mut self, begin: Begin) {
+    pub(super) fn hold(&mut self, begin: Begin, rows: &[Candidate]) {
         self.counters.held += 1;
-        let number = self.table.number();
-        self.table.queue.insert(number, begin.ticket);
-        let gate = Gate::Held(number, self.clock);
+        let cached = rows.iter().map(|row| row.overlap_tokens).max();
+        let uncached = begin.prompt_tokens.saturating_sub(cached.unwrap_or(0));
+        let queue = &mut self.table.queue;
+        queue.push(begin.ticket, begin.claimant, (), uncached);
+        let gate = Gate::Held(self.clock);
         self.table.turns.insert(begin.ticket, Turn { begin, gate });
     }
 
@@ -307,7 +309,7 @@ impl Lease {
     }
 
     /// Tells an engine that listens.
-    fn hint(&mut self, program: ProgramId, worker: WorkerId, until: Option<Micros>) {
+    pub(super) fn hint(&mut self, program: ProgramId, worker: WorkerId, until: Option<Micros>) {
         if self.table.config.eviction == Eviction::LeaseEnd {
             let action = match until {
                 Some(until) => Action::Retain { until },

@@ -143,6 +143,7 @@ impl Driver {
                 self.held.insert(ticket);
                 let begin = Begin {
                     ticket,
+                    claimant: Default::default(),
                     program: ProgramId(program),
                     prompt_tokens: tokens,
                     kind,

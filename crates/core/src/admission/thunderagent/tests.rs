@@ -22,6 +22,7 @@ fn at(seconds: u64) -> Micros {
 fn turn(ticket: u64, program: u64, prompt_tokens: u32) -> Begin {
     Begin {
         ticket: ReservationId(ticket),
+        claimant: Default::default(),
         program: ProgramId(program),
         prompt_tokens,
         kind: Kind::Turn,

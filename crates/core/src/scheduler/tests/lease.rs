@@ -45,7 +45,7 @@ fn a_first_token_lets_the_next_cold_turn_go_and_its_receipt_says_why_it_waited()
         why: Why::Refill,
     };
     assert_eq!(
-        (receipt.queued_at, &receipt.refusals[..]),
+        (receipt.hold.place, &receipt.refusals[..]),
         (1, &[refill][..])
     );
     for id in [first, held] {

@@ -1,0 +1,462 @@
+//! Who of those that wait goes first?
+//!
+//! Higher classes go first, and within a class the tenants share by weight: start-time fair queueing
+//! (Goyal, Vin and Cheng 1996), in tokens of prompt to be computed. Each tenant has a start, which
+//! grows by the cost of what goes, over its weight; the least start is next, and of equal ones the
+//! turn that came first. So a flood holds only itself. One tenant's turns of one class go as they
+//! came. A tenant is charged when its turn goes, not when it comes, so what is withdrawn costs nothing.
+//!
+//! Lower classes do not starve: after [`PASSES`] turns in a row that have passed an older one of a
+//! lower class, the oldest of those goes.
+//!
+//! Turns may wait in several lanes, such as one for each worker that some are bound to; the first of
+//! the lanes that are open is asked for. A tenant has one start over all lanes. O(log waiting) a call
+//! and lane, times the classes in use; [`FairQueue::place`] is O(waiting). Starts of tenants that do
+//! not wait are kept while they are ahead, at most [`MAX_IDLE`] of them.
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+
+use crate::{ReservationId, Result};
+
+/// Turns in a row that may pass an older one of a lower class.
+pub const PASSES: u32 = 7;
+/// Tenants that do not wait and whose starts are kept.
+const MAX_IDLE: usize = 65_536;
+/// A start grows by so much for a token, at the least weight.
+const SCALE: u64 = 1_000_000;
+/// The weight of tenants that none was set for, in thousandths.
+const ONE: u32 = 1_000;
+
+/// A tenant, as a hash of its name: two that collide share their queue, nothing else.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TenantKey(u64);
+
+impl TenantKey {
+    /// The tenant of that name; empty is one too.
+    #[must_use]
+    pub fn of(name: &str) -> Self {
+        Self(xxhash_rust::xxh3::xxh3_64(name.as_bytes()))
+    }
+}
+
+/// For whom a turn asks, and how urgent it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Claimant {
+    /// Who pays.
+    pub tenant: TenantKey,
+    /// Its class: higher goes first, below 0 goes after the ordinary.
+    pub priority: i16,
+}
+
+/// What a tenant's turns weigh against those of others.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Weights(Arc<HashMap<TenantKey, u32>>);
+
+impl Weights {
+    /// By name, in thousandths of the weight of others: 1 to 1,000,000.
+    ///
+    /// # Errors
+    /// `INVALID_ARGUMENT` for a weight outside that.
+    pub fn new<'a>(named: impl IntoIterator<Item = (&'a str, u32)>) -> Result<Self> {
+        let mut weights = HashMap::new();
+        for (name, weight) in named {
+            if !(1..=1_000_000).contains(&weight) {
+                return Err(crate::Error::invalid_argument(format!(
+                    "the weight of tenant \"{name}\" is {weight}; it must be 1 to 1000000 thousandths"
+                )));
+            }
+            weights.insert(TenantKey::of(name), weight);
+        }
+        Ok(Self(Arc::new(weights)))
+    }
+
+    fn of(&self, tenant: TenantKey) -> u32 {
+        self.0.get(&tenant).copied().unwrap_or(ONE)
+    }
+}
+
+/// Behind whom a turn has to wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Behind {
+    /// Those who came before.
+    Earlier,
+    /// Turns of other tenants too, later ones included, because its own has had or asks for more.
+    Share,
+    /// Turns of a higher class.
+    Class,
+}
+
+/// The order of those that wait.
+#[derive(Debug)]
+pub(super) struct FairQueue<L> {
+    classes: BTreeMap<Reverse<i16>, Class<L>>,
+    tickets: HashMap<ReservationId, Place<L>>,
+    weights: Weights,
+    next: u64,
+    passed: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Place<L> {
+    priority: i16,
+    tenant: TenantKey,
+    lane: L,
+    number: u64,
+    behind: Behind,
+}
+
+/// The turns of one priority.
+#[derive(Debug)]
+struct Class<L> {
+    /// The least start of those that waited when the last one went.
+    now: u64,
+    flows: HashMap<TenantKey, Flow<L>>,
+    lanes: BTreeMap<L, Lane>,
+    /// Starts of tenants that do not wait.
+    idle: BTreeSet<(u64, TenantKey)>,
+}
+
+/// The turns of a class that wait for the same.
+#[derive(Debug, Default)]
+struct Lane {
+    /// Each tenant's first, by its start.
+    heads: BTreeSet<(u64, u64, TenantKey)>,
+    arrivals: BTreeMap<u64, ReservationId>,
+}
+
+/// The turns of one tenant in a class.
+#[derive(Debug)]
+struct Flow<L> {
+    start: u64,
+    waiting: usize,
+    lanes: BTreeMap<L, BTreeMap<u64, Entry>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    ticket: ReservationId,
+    /// What its start grows by when it goes.
+    cost: u64,
+}
+
+impl<L: Copy + Ord> FairQueue<L> {
+    pub(super) fn new(weights: Weights) -> Self {
+        Self {
+            classes: BTreeMap::new(),
+            tickets: HashMap::new(),
+            weights,
+            next: 0,
+            passed: 0,
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.tickets.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.tickets.is_empty()
+    }
+
+    /// Whether somebody waits in this lane.
+    pub(super) fn has(&self, lane: L) -> bool {
+        self.classes
+            .values()
+            .any(|class| class.lanes.contains_key(&lane))
+    }
+
+    /// Puts a turn behind those of its tenant. A ticket that waits already stays where it is.
+    pub(super) fn push(&mut self, ticket: ReservationId, whose: Claimant, lane: L, tokens: u32) {
+        let Claimant { tenant, priority } = whose;
+        if self.tickets.contains_key(&ticket) {
+            return;
+        }
+        let number = self.next;
+        self.next += 1;
+        let cost = u64::from(tokens.max(1)) * SCALE / u64::from(self.weights.of(tenant));
+        let first = self.classes.first_key_value();
+        let is_lower = first.is_some_and(|(&Reverse(highest), _)| highest > priority);
+        let class = self.classes.entry(Reverse(priority)).or_default();
+        let is_ahead = class.push(tenant, lane, number, Entry { ticket, cost });
+        let place = Place {
+            priority,
+            tenant,
+            lane,
+            number,
+            behind: match (is_lower, is_ahead) {
+                (true, _) => Behind::Class,
+                (false, true) => Behind::Share,
+                (false, false) => Behind::Earlier,
+            },
+        };
+        self.tickets.insert(ticket, place);
+    }
+
+    /// The next of these lanes.
+    pub(super) fn first(&self, open: &[L]) -> Option<ReservationId> {
+        let (&Reverse(top), ticket) = self.classes.iter().find_map(|(priority, class)| {
+            let lanes = open.iter().filter_map(|lane| class.lanes.get(lane));
+            let first = lanes.filter_map(|lane| lane.heads.first().zip(Some(lane)));
+            let (&(_, number, _), lane) =
+                first.min_by_key(|&(&(start, number, _), _)| (start, number))?;
+            Some((priority, *lane.arrivals.get(&number)?))
+        })?;
+        if self.passed >= PASSES {
+            return self
+                .oldest_below(top, open)
+                .map(|(_, id)| id)
+                .or(Some(ticket));
+        }
+        Some(ticket)
+    }
+
+    /// The turn that has waited longest in a class below this one.
+    fn oldest_below(&self, priority: i16, open: &[L]) -> Option<(u64, ReservationId)> {
+        let below = self.classes.range((
+            std::ops::Bound::Excluded(Reverse(priority)),
+            std::ops::Bound::Unbounded,
+        ));
+        let lanes = below.flat_map(|(_, class)| open.iter().filter_map(|l| class.lanes.get(l)));
+        let oldest = lanes.filter_map(|lane| lane.arrivals.first_key_value());
+        oldest.map(|(&number, &ticket)| (number, ticket)).min()
+    }
+
+    /// The turn that has waited longest.
+    pub(super) fn oldest(&self) -> Option<ReservationId> {
+        let lanes = self.classes.values().flat_map(|class| class.lanes.values());
+        let oldest = lanes.filter_map(|lane| lane.arrivals.first_key_value());
+        oldest.min().map(|(_, &ticket)| ticket)
+    }
+
+    /// The turn goes, and its tenant is charged for it; `open` are the lanes that it was the first of.
+    pub(super) fn serve(&mut self, ticket: ReservationId, open: &[L]) {
+        let Some(place) = self.tickets.get(&ticket).copied() else {
+            return;
+        };
+        let older = self.oldest_below(place.priority, open);
+        self.passed = match older {
+            Some((number, _)) if number < place.number => self.passed.saturating_add(1),
+            _ => 0,
+        };
+        self.take(ticket, true);
+    }
+
+    /// The turn waits for something else from now on, as long as it has. False when it does already.
+    pub(super) fn move_to(&mut self, ticket: ReservationId, lane: L) -> bool {
+        let Some(place) = self.tickets.get_mut(&ticket).filter(|p| p.lane != lane) else {
+            return false;
+        };
+        let before = std::mem::replace(place, Place { lane, ..*place });
+        if let Some(class) = self.classes.get_mut(&Reverse(before.priority))
+            && let Some(entry) = class.take(&before, false)
+        {
+            class.push(before.tenant, lane, before.number, entry);
+        }
+        true
+    }
+
+    /// The turn is withdrawn. False when it did not wait.
+    pub(super) fn remove(&mut self, ticket: ReservationId) -> bool {
+        self.take(ticket, false)
+    }
+
+    fn take(&mut self, ticket: ReservationId, is_charged: bool) -> bool {
+        let Some(place) = self.tickets.remove(&ticket) else {
+            return false;
+        };
+        let priority = Reverse(place.priority);
+        if let Some(class) = self.classes.get_mut(&priority) {
+            class.take(&place, is_charged);
+            // Nobody waits any more, so nobody is ahead of anybody.
+            if class.lanes.is_empty() {
+                self.classes.remove(&priority);
+            }
+        }
+        true
+    }
+
+    /// Behind whom it began to wait.
+    pub(super) fn behind(&self, ticket: ReservationId) -> Option<Behind> {
+        self.tickets.get(&ticket).map(|place| place.behind)
+    }
+
+    /// Its place in its lane from 1, if nobody comes or leaves and nobody has waited too long.
+    pub(super) fn place(&self, ticket: ReservationId) -> Option<usize> {
+        let own = self.tickets.get(&ticket)?;
+        let mut ahead = 0;
+        for (&Reverse(priority), class) in &self.classes {
+            let Some(lane) = class.lanes.get(&own.lane) else {
+                continue;
+            };
+            if priority > own.priority {
+                ahead += lane.arrivals.len();
+            } else if priority == own.priority {
+                return Some(ahead + class.place(own));
+            }
+        }
+        None
+    }
+
+    /// Every ticket of a lane as they will go, from 1. O(waiting log waiting).
+    #[cfg(test)]
+    pub(super) fn places(&self, lane: L, out: &mut Vec<ReservationId>) {
+        for class in self.classes.values() {
+            let mut keys = Vec::new();
+            for flow in class.flows.values() {
+                flow.each_of(lane, |start, number, entry| {
+                    keys.push((start, number, entry.ticket));
+                    true
+                });
+            }
+            keys.sort_unstable();
+            out.extend(keys.into_iter().map(|(_, _, ticket)| ticket));
+        }
+    }
+
+    /// Lanes that somebody waits in.
+    pub(super) fn lanes(&self) -> BTreeSet<L> {
+        let lanes = self.classes.values().flat_map(|class| class.lanes.keys());
+        lanes.copied().collect()
+    }
+
+    /// The tenants' starts, for tests: charges are never forgotten while somebody waits.
+    #[cfg(test)]
+    fn start(&self, priority: i16, tenant: TenantKey) -> Option<u64> {
+        let class = self.classes.get(&Reverse(priority))?;
+        class.flows.get(&tenant).map(|flow| flow.start)
+    }
+}
+
+impl<L> Default for Class<L> {
+    fn default() -> Self {
+        Self {
+            now: 0,
+            flows: HashMap::new(),
+            lanes: BTreeMap::new(),
+            idle: BTreeSet::new(),
+        }
+    }
+}
+
+impl<L: Copy + Ord> Class<L> {
+    /// True when others wait too and this tenant is ahead of its share.
+    fn push(&mut self, tenant: TenantKey, lane: L, number: u64, entry: Entry) -> bool {
+        let now = self.now;
+        let own = self.flows.get(&tenant).is_some_and(|flow| flow.waiting > 0);
+        let has_others = self.flows.len() - self.idle.len() > usize::from(own);
+        let flow = self.flows.entry(tenant).or_insert_with(|| Flow {
+            start: now,
+            waiting: 0,
+            lanes: BTreeMap::new(),
+        });
+        if flow.waiting == 0 {
+            self.idle.remove(&(flow.start, tenant));
+            flow.start = flow.start.max(now);
+        }
+        let is_ahead = flow.waiting > 0 || flow.start > now;
+        let own = flow.lanes.entry(lane).or_default();
+        let waiting = self.lanes.entry(lane).or_default();
+        let first = own.first_key_value().map(|(&first, _)| first);
+        if first.is_none_or(|first| number < first) {
+            if let Some(first) = first {
+                waiting.heads.remove(&(flow.start, first, tenant));
+            }
+            waiting.heads.insert((flow.start, number, tenant));
+        }
+        waiting.arrivals.insert(number, entry.ticket);
+        own.insert(number, entry);
+        flow.waiting += 1;
+        has_others && is_ahead
+    }
+
+    /// Takes a turn out, and gives it back.
+    fn take(&mut self, place: &Place<L>, is_charged: bool) -> Option<Entry> {
+        let heads = self.lanes.values().filter_map(|lane| lane.heads.first());
+        let least = heads.map(|&(start, ..)| start).min().unwrap_or(0);
+        let flow = self.flows.get_mut(&place.tenant)?;
+        // Its heads stand for the start that it has now.
+        for (lane, entries) in &flow.lanes {
+            if let (Some(waiting), Some((&number, _))) =
+                (self.lanes.get_mut(lane), entries.first_key_value())
+            {
+                waiting.heads.remove(&(flow.start, number, place.tenant));
+            }
+        }
+        let entries = flow.lanes.get_mut(&place.lane);
+        let entry = entries.and_then(|entries| entries.remove(&place.number))?;
+        flow.waiting -= 1;
+        if is_charged {
+            self.now = self.now.max(least);
+            flow.start = flow.start.saturating_add(entry.cost);
+        }
+        if let Some(waiting) = self.lanes.get_mut(&place.lane) {
+            waiting.arrivals.remove(&place.number);
+            if waiting.arrivals.is_empty() {
+                self.lanes.remove(&place.lane);
+            }
+        }
+        flow.lanes.retain(|_, entries| !entries.is_empty());
+        for (lane, entries) in &flow.lanes {
+            if let (Some(waiting), Some((&number, _))) =
+                (self.lanes.get_mut(lane), entries.first_key_value())
+            {
+                waiting.heads.insert((flow.start, number, place.tenant));
+            }
+        }
+        if flow.waiting == 0 {
+            self.idle.insert((flow.start, place.tenant));
+        }
+        self.forget_idle();
+        Some(entry)
+    }
+
+    /// Forgets tenants that do not wait and are not ahead of the others.
+    fn forget_idle(&mut self) {
+        while let Some(&(start, tenant)) = self.idle.first()
+            && (start <= self.now || self.idle.len() > MAX_IDLE)
+        {
+            self.idle.remove(&(start, tenant));
+            self.flows.remove(&tenant);
+        }
+    }
+
+    /// The place of a turn in its lane among those of the class.
+    fn place(&self, own: &Place<L>) -> usize {
+        let Some(flow) = self.flows.get(&own.tenant) else {
+            return 0;
+        };
+        let mut start = flow.start;
+        flow.each_of(own.lane, |at, number, _| {
+            start = at;
+            number < own.number
+        });
+        let mut before = 0;
+        for flow in self.flows.values() {
+            flow.each_of(own.lane, |at, number, _| {
+                let is_before = (at, number) < (start, own.number);
+                before += usize::from(is_before);
+                is_before
+            });
+        }
+        before + 1
+    }
+}
+
+impl<L: Copy + Ord> Flow<L> {
+    /// Its turns of a lane as they will go, each with its start, as long as `more` says so.
+    fn each_of(&self, lane: L, mut more: impl FnMut(u64, u64, &Entry) -> bool) {
+        let mut start = self.start;
+        for (&number, entry) in self.lanes.get(&lane).into_iter().flatten() {
+            if !more(start, number, entry) {
+                return;
+            }
+            start = start.saturating_add(entry.cost);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,467 @@
+//! Has any worker a place for this turn, counted in turns and sessions?
+//!
+//! Stands before the policy, whichever it is: a turn for which every worker that may take it is shut
+//! waits here, in the order of [`super::fair`], and the policy does not hear of it. A worker is shut
+//! while it runs as many turns as are allowed, and to a session that it does not keep while it keeps as
+//! many as are allowed. What is shut is left out before anybody chooses, and looked at again for each
+//! decision: nothing is marked that somebody would have to clear.
+//!
+//! * A worker **keeps** a session from the first turn that goes there until the session ends, goes
+//!   elsewhere, or has been idle for a time while somebody waits for its place. Each branch of a
+//!   session that runs beside the others counts, since it has a context of its own.
+//! * A session that is kept passes; it waits for a running turn to end at most. It may also go to
+//!   another worker that is open to anybody.
+//! * A worker that runs nothing of ours takes a turn whatever others do there.
+//! * A turn that the policy has let go while everything was shut waits here too, and then goes.
+//!
+//! What runs is read from the load ledger. O(log waiting) a call, and O(workers) when a turn waits or
+//! somebody is let go. Holds what its turns and kept sessions are, nothing else.
+use std::collections::{BTreeMap, BTreeSet};
+
+use hashbrown::{HashMap, HashSet};
+
+use super::fair::{Behind, Claimant, FairQueue, Weights};
+use super::refusal::{Refusal, Why};
+use crate::load::LoadLedger;
+use crate::{Error, Micros, ProgramId, ReservationId, Result, WorkerId};
+
+/// What is allowed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GateConfig {
+    /// Turns that a worker runs at once. Above 0; `None`: any number.
+    pub max_running: Option<u32>,
+    /// Sessions that a worker keeps. Above 0; `None`: any number.
+    pub max_sessions: Option<u32>,
+    /// A session that has been idle for so long gives its place to one that waits. Above 0.
+    pub session_idle: Micros,
+}
+
+impl Default for GateConfig {
+    fn default() -> Self {
+        Self {
+            max_running: None,
+            max_sessions: None,
+            session_idle: Micros::from_secs(60),
+        }
+    }
+}
+
+impl GateConfig {
+    /// The gates of a group; `None` where everything is allowed.
+    ///
+    /// # Errors
+    /// `INVALID_ARGUMENT` for a setting of 0.
+    pub(crate) fn gates(&self, weights: &Weights) -> Result<Option<Box<Gates>>> {
+        let is_zero = |most: Option<u32>| most == Some(0);
+        if is_zero(self.max_running) || is_zero(self.max_sessions) || self.session_idle == Micros(0)
+        {
+            return Err(Error::invalid_argument(
+                "max_running, max_sessions and session_idle must be above 0",
+            ));
+        }
+        let is_open = self.max_running.is_none() && self.max_sessions.is_none();
+        Ok((!is_open).then(|| Box::new(Gates::new(*self, weights.clone()))))
+    }
+}
+
+/// A turn before the gates.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival {
+    /// Whose it is; `None` is of no session that is kept account of.
+    pub program: Option<ProgramId>,
+    /// The only worker that may take it, if there is such a one.
+    pub pin: Option<WorkerId>,
+    /// For whom it asks.
+    pub claimant: Claimant,
+}
+
+/// What turns wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Lane {
+    /// A worker that is open to anybody.
+    Any,
+    /// A worker that may run one more turn: it is of no session that would be kept.
+    Loose,
+    /// That worker, which keeps the session, or any that is open to anybody.
+    Kept(WorkerId),
+    /// That worker alone, which does not keep the session.
+    Pinned(WorkerId),
+    /// That worker alone, which keeps the session.
+    Bound(WorkerId),
+}
+
+/// A worker that takes turns.
+#[derive(Debug, Default)]
+struct Desk {
+    sessions: u32,
+    /// Those without a turn, by since when.
+    idle: BTreeSet<(Micros, ProgramId)>,
+}
+
+/// A session's place.
+#[derive(Clone, Copy, Debug)]
+struct Seat {
+    worker: WorkerId,
+    /// Turns that run or wait.
+    turns: u32,
+    idle_since: Micros,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Turn {
+    arrival: Arrival,
+    /// The policy has let it go already.
+    is_cleared: bool,
+}
+
+/// The gates of one group.
+#[derive(Debug)]
+pub struct Gates {
+    config: GateConfig,
+    desks: BTreeMap<WorkerId, Desk>,
+    seats: HashMap<ProgramId, Seat>,
+    turns: HashMap<ReservationId, Turn>,
+    queue: FairQueue<Lane>,
+    clock: Micros,
+    /// No worker was open to the turn that the policy wanted to look at last.
+    is_policy_blocked: bool,
+}
+
+impl Gates {
+    /// Gates before no worker.
+    #[must_use]
+    pub fn new(config: GateConfig, weights: Weights) -> Self {
+        Self {
+            config,
+            desks: BTreeMap::new(),
+            seats: HashMap::new(),
+            turns: HashMap::new(),
+            queue: FairQueue::new(weights),
+            clock: Micros(0),
+            is_policy_blocked: false,
+        }
+    }
+
+    /// Notes the time, which never goes back.
+    pub fn advance(&mut self, now: Micros) {
+        self.clock = self.clock.max(now);
+    }
+
+    /// A turn has come. A ticket that is known already changes nothing.
+    pub fn begin(&mut self, now: Micros, ticket: ReservationId, arrival: Arrival) {
+        self.advance(now);
+        if self.turns.contains_key(&ticket) {
+            return;
+        }
+        let is_cleared = false;
+        let turn = Turn {
+            arrival,
+            is_cleared,
+        };
+        self.turns.insert(ticket, turn);
+        let seat = arrival
+            .program
+            .and_then(|p| Some((p, self.seats.get_mut(&p)?)));
+        if let Some((program, seat)) = seat {
+            seat.turns += 1;
+            if let Some(desk) = self.desks.get_mut(&seat.worker) {
+                desk.idle.remove(&(seat.idle_since, program));
+            }
+        }
+    }
+
+    /// Whether the turn has to wait here.
+    #[must_use]
+    pub fn must_wait(&self, ticket: ReservationId, load: &LoadLedger) -> bool {
+        let Some(turn) = self.turns.get(&ticket) else {
+            return false;
+        };
+        let lane = self.lane(&turn.arrival);
+        self.queue.has(lane) || !self.is_lane_open(lane, load)
+    }
+
+    /// Whether some worker is open to a turn that has passed.
+    #[must_use]
+    pub fn is_open(&self, ticket: ReservationId, load: &LoadLedger) -> bool {
+        let turn = self.turns.get(&ticket);
+        turn.is_none_or(|turn| self.is_lane_open(self.lane(&turn.arrival), load))
+    }
+
+    /// The policy wants to look at a turn that it holds, and that a worker is open to, or none.
+    pub fn note_policy(&mut self, is_open: bool) {
+        self.is_policy_blocked = !is_open;
+    }
+
+    /// The turn waits; `tokens` are what has to be computed for it. `is_cleared`: the policy has let it go.
+    pub fn hold(&mut self, ticket: ReservationId, tokens: u32, is_cleared: bool) {
+        let Some(turn) = self.turns.get_mut(&ticket) else {
+            return;
+        };
+        turn.is_cleared = is_cleared;
+        let arrival = turn.arrival;
+        let lane = self.lane(&arrival);
+        self.queue.push(ticket, arrival.claimant, lane, tokens);
+    }
+
+    /// Takes the next turn that may go out of the queue, and says whether the policy has let it go.
+    pub fn next(&mut self, load: &LoadLedger) -> Option<(ReservationId, bool)> {
+        if self.queue.is_empty() {
+            return None;
+        }
+        loop {
+            let lanes = self.queue.lanes().into_iter();
+            let open = lanes.filter(|&lane| self.is_lane_open(lane, load));
+            let open: Vec<Lane> = open.collect();
+            let ticket = self.queue.first(&open)?;
+            let turn = *self.turns.get(&ticket)?;
+            // Its session may have lost its place meanwhile, once.
+            if self.queue.move_to(ticket, self.lane(&turn.arrival)) {
+                continue;
+            }
+            self.queue.serve(ticket, &open);
+            return Some((ticket, turn.is_cleared));
+        }
+    }
+
+    /// A turn was sent to `worker`, which keeps its session from now on.
+    pub fn sent(&mut self, now: Micros, ticket: ReservationId, worker: WorkerId) {
+        self.advance(now);
+        let program = self
+            .turns
+            .get(&ticket)
+            .and_then(|turn| turn.arrival.program);
+        let (Some(program), Some(most)) = (program, self.config.max_sessions) else {
+            return;
+        };
+        if self
+            .seats
+            .get(&program)
+            .is_some_and(|seat| seat.worker == worker)
+        {
+            return;
+        }
+        let turns = self.seats.get(&program).map_or(1, |seat| seat.turns);
+        self.leave_seat(program);
+        let expired = self.expired(worker);
+        if let Some(desk) = self.desks.get(&worker) {
+            let is_full = desk.sessions >= most;
+            if let Some(oldest) = expired.filter(|_| is_full) {
+                self.leave_seat(oldest);
+            }
+        }
+        if let Some(desk) = self.desks.get_mut(&worker) {
+            desk.sessions += 1;
+            let seat = Seat {
+                worker,
+                turns,
+                idle_since: self.clock,
+            };
+            self.seats.insert(program, seat);
+        }
+    }
+
+    /// The turn is over, however it ended.
+    pub fn end(&mut self, now: Micros, ticket: ReservationId) {
+        self.advance(now);
+        let Some(turn) = self.turns.remove(&ticket) else {
+            return;
+        };
+        self.queue.remove(ticket);
+        let Some(program) = turn.arrival.program else {
+            return;
+        };
+        let Some(seat) = self.seats.get_mut(&program) else {
+            return;
+        };
+        seat.turns = seat.turns.saturating_sub(1);
+        if seat.turns == 0 {
+            seat.idle_since = self.clock;
+            if let Some(desk) = self.desks.get_mut(&seat.worker) {
+                desk.idle.insert((self.clock, program));
+            }
+        }
+    }
+
+    /// The session is about to come back: it counts as idle from now on.
+    pub fn refresh(&mut self, now: Micros, program: ProgramId) {
+        self.advance(now);
+        let Some(seat) = self.seats.get_mut(&program) else {
+            return;
+        };
+        if let Some(desk) = self.desks.get_mut(&seat.worker)
+            && desk.idle.remove(&(seat.idle_since, program))
+        {
+            seat.idle_since = self.clock;
+            desk.idle.insert((self.clock, program));
+        }
+    }
+
+    /// The session is over. A turn of it that is under way goes on.
+    pub fn end_program(&mut self, program: ProgramId) {
+        self.leave_seat(program);
+    }
+
+    /// Replaces the live set. A worker that leaves it keeps nobody any more. O(sessions).
+    pub fn set_workers(&mut self, now: Micros, live: impl Iterator<Item = WorkerId>) {
+        self.advance(now);
+        let live: HashSet<WorkerId> = live.collect();
+        self.desks.retain(|id, _| live.contains(id));
+        self.seats.retain(|_, seat| live.contains(&seat.worker));
+        for id in live {
+            self.desks.entry(id).or_default();
+        }
+    }
+
+    /// When time alone may open a worker to somebody who waits.
+    #[must_use]
+    pub fn next_wake(&self) -> Option<Micros> {
+        self.config.max_sessions?;
+        if self.queue.is_empty() && !self.is_policy_blocked {
+            return None;
+        }
+        let ends = self.desks.values().filter_map(|desk| {
+            let ends = desk
+                .idle
+                .iter()
+                .map(|(since, _)| since.plus(self.config.session_idle));
+            ends.into_iter().find(|&end| end > self.clock)
+        });
+        ends.min()
+    }
+
+    /// Whether a worker may take the turn now.
+    #[must_use]
+    pub fn admits(&self, ticket: ReservationId, worker: WorkerId, load: &LoadLedger) -> bool {
+        let program = self
+            .turns
+            .get(&ticket)
+            .and_then(|turn| turn.arrival.program);
+        self.shut(program, worker, load).is_none()
+    }
+
+    /// Why each worker does not take the turn now.
+    pub fn refusals(&self, ticket: ReservationId, load: &LoadLedger, out: &mut Vec<Refusal>) {
+        let Some(turn) = self.turns.get(&ticket) else {
+            return;
+        };
+        let Arrival { program, pin, .. } = turn.arrival;
+        let may = self
+            .desks
+            .keys()
+            .filter(|&&id| pin.is_none_or(|pin| pin == id));
+        out.extend(may.filter_map(|&worker| {
+            let why = self.shut(program, worker, load)?;
+            Some(Refusal { worker, why })
+        }));
+    }
+
+    /// The place of a turn that waits here among those that wait for the same, from 1.
+    #[must_use]
+    pub fn position(&self, ticket: ReservationId) -> Option<usize> {
+        self.queue.place(ticket)
+    }
+
+    /// Behind whom it began to wait here.
+    #[must_use]
+    pub fn behind(&self, ticket: ReservationId) -> Option<Behind> {
+        self.queue.behind(ticket)
+    }
+
+    /// Turns that wait here.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// Sessions that a worker keeps, as far as they are counted.
+    #[must_use]
+    pub fn sessions(&self, worker: WorkerId) -> u32 {
+        self.desks.get(&worker).map_or(0, |desk| desk.sessions)
+    }
+
+    fn lane(&self, arrival: &Arrival) -> Lane {
+        let Some(program) = arrival.program else {
+            return arrival.pin.map_or(Lane::Loose, Lane::Bound);
+        };
+        match (arrival.pin, self.seats.get(&program)) {
+            (None, None) => Lane::Any,
+            (None, Some(seat)) => Lane::Kept(seat.worker),
+            (Some(pin), Some(seat)) if seat.worker == pin => Lane::Bound(pin),
+            (Some(pin), _) => Lane::Pinned(pin),
+        }
+    }
+
+    fn is_lane_open(&self, lane: Lane, load: &LoadLedger) -> bool {
+        let is_any = || {
+            let mut ids = self.desks.keys();
+            self.desks.is_empty() || ids.any(|&id| self.is_open_to_anybody(id, load))
+        };
+        // Nobody is left to wait for where a worker has gone.
+        let has_left = |id: WorkerId| !self.desks.contains_key(&id);
+        match lane {
+            Lane::Any => is_any(),
+            Lane::Loose => {
+                let mut ids = self.desks.keys();
+                self.desks.is_empty() || ids.any(|&id| self.crowd(id, load).is_none())
+            }
+            Lane::Kept(id) => (!has_left(id) && self.crowd(id, load).is_none()) || is_any(),
+            Lane::Pinned(id) => has_left(id) || self.is_open_to_anybody(id, load),
+            Lane::Bound(id) => has_left(id) || self.crowd(id, load).is_none(),
+        }
+    }
+
+    fn is_open_to_anybody(&self, worker: WorkerId, load: &LoadLedger) -> bool {
+        self.crowd(worker, load).is_none() && self.no_seat(worker).is_none()
+    }
+
+    /// Why the worker does not take a turn of this session, if it is shut to it.
+    fn shut(&self, program: Option<ProgramId>, worker: WorkerId, load: &LoadLedger) -> Option<Why> {
+        let seat = program.map(|program| self.seats.get(&program));
+        let is_kept = match seat {
+            None => true,
+            Some(seat) => seat.is_some_and(|seat| seat.worker == worker),
+        };
+        let crowd = self.crowd(worker, load);
+        crowd.or_else(|| if is_kept { None } else { self.no_seat(worker) })
+    }
+
+    /// It runs as many turns as are allowed.
+    fn crowd(&self, worker: WorkerId, load: &LoadLedger) -> Option<Why> {
+        let most = self.config.max_running?;
+        let own = load.load(worker).unwrap_or_default().requests;
+        let turns = own.saturating_add(load.untracked(worker).requests);
+        (own > 0 && turns >= most).then_some(Why::MaxRunning { turns, most })
+    }
+
+    /// It keeps as many sessions as are allowed, and none that may go.
+    fn no_seat(&self, worker: WorkerId) -> Option<Why> {
+        let most = self.config.max_sessions?;
+        let desk = self.desks.get(&worker)?;
+        let is_full = desk.sessions >= most && self.expired(worker).is_none();
+        let first = desk.idle.first();
+        is_full.then(|| Why::MaxSessions {
+            sessions: desk.sessions,
+            most,
+            next_end: first.map(|(since, _)| since.plus(self.config.session_idle)),
+        })
+    }
+
+    /// The session that has been idle longest there, if for long enough.
+    fn expired(&self, worker: WorkerId) -> Option<ProgramId> {
+        let &(since, program) = self.desks.get(&worker)?.idle.first()?;
+        (since.plus(self.config.session_idle) <= self.clock).then_some(program)
+    }
+
+    fn leave_seat(&mut self, program: ProgramId) {
+        let Some(seat) = self.seats.remove(&program) else {
+            return;
+        };
+        if let Some(desk) = self.desks.get_mut(&seat.worker) {
+            desk.sessions -= 1;
+            desk.idle.remove(&(seat.idle_since, program));
+        }
+    }
+}
+
+#[cfg(test)]
+mod proptests;

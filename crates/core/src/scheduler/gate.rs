@@ -1,0 +1,298 @@
+//! The gates on a turn's way, and what is told of those that wait, here or at the policy.
+//!
+//! A turn comes to its group's gates before admission is asked, and again where admission lets it go
+//! while every worker is shut. Costs nothing where a group has no gates; a turn that waits is scored
+//! once more, so that its tenant is charged what it really needs computed.
+
+use crate::admission::{Arrival, Behind, Claimant, Refusal, Release, TenantKey, Why};
+use crate::id::{GroupId, Micros, ReservationId};
+use crate::receipt::{HoldNote, HoldReason, MAX_CANDIDATES};
+
+use super::Scheduler;
+use super::place::Seat;
+use super::reservation::{Reservation, State};
+use super::turn::{Outcome, Settled};
+
+/// A turn that waits, as it stands now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// Its reservation.
+    pub reservation: ReservationId,
+    /// Its place among those that wait for the same, from 1; 0 when nobody says.
+    pub place: u32,
+    /// What it waits for.
+    pub why: HoldReason,
+    /// For how long it has.
+    pub waited: Micros,
+    /// How much longer that should take, where enough others have waited before.
+    pub expected: Option<Micros>,
+    /// Its class.
+    pub priority: i16,
+}
+
+impl Reservation {
+    /// For whom it asks.
+    pub(super) fn claimant(&self) -> Claimant {
+        Claimant {
+            tenant: TenantKey::of(&self.tenant),
+            priority: self.priority,
+        }
+    }
+}
+
+impl Scheduler {
+    /// Whether the turn has to wait at the gates of its group; it is in their queue then.
+    pub(super) fn is_stopped_at_gate(&mut self, id: ReservationId, turn: &Reservation) -> bool {
+        if !self.is_shut(id, turn) {
+            return false;
+        }
+        self.wait_at_gate(id, turn, false);
+        true
+    }
+
+    /// Whether the gates of its group are shut to the turn, which they know of from now on.
+    pub(super) fn is_shut(&mut self, id: ReservationId, turn: &Reservation) -> bool {
+        let Some(gates) = &mut self.gates[turn.route.group.index()] else {
+            return false;
+        };
+        let arrival = Arrival {
+            program: turn.program,
+            pin: turn.route.pin,
+            claimant: turn.claimant(),
+        };
+        gates.begin(self.now, id, arrival);
+        gates.must_wait(id, &self.load)
+    }
+
+    fn wait_at_gate(&mut self, id: ReservationId, turn: &Reservation, is_cleared: bool) {
+        match turn.program {
+            Some(program) => self.score_for_admission(id, turn, program),
+            None => self.placer().score_for(id, turn, None),
+        }
+        let cached = self.scratch.rows.iter().map(|row| row.cached_tokens());
+        let tokens = turn
+            .chain
+            .tokens()
+            .saturating_sub(cached.max().unwrap_or(0));
+        if let Some(gates) = &mut self.gates[turn.route.group.index()] {
+            gates.hold(id, tokens, is_cleared);
+        }
+    }
+
+    /// Whether a turn that the policy has let go waits again, because every worker is shut to it.
+    pub(super) fn waits_again(&mut self, group: usize, id: ReservationId) -> bool {
+        let gates = self.gates[group].as_ref();
+        if gates.is_none_or(|gates| gates.is_open(id, &self.load)) || !self.is_held(id) {
+            return false;
+        }
+        let Some(turn) = self.reservations.remove(id) else {
+            return false;
+        };
+        self.wait_at_gate(id, &turn, true);
+        self.reservations.insert(id, turn);
+        self.note_hold(id);
+        true
+    }
+
+    /// Whether a turn that the policy holds could go nowhere, so that there is no use in asking.
+    pub(super) fn is_blocked_at_gate(&mut self, id: ReservationId) -> bool {
+        let Some(turn) = self.reservations.get(id) else {
+            return false;
+        };
+        let Some(gates) = &mut self.gates[turn.route.group.index()] else {
+            return false;
+        };
+        let is_open = gates.is_open(id, &self.load);
+        gates.note_policy(is_open);
+        !is_open
+    }
+
+    /// The next turn that may pass the gates of a group.
+    pub(super) fn next_at_gate(&mut self, group: usize) -> Option<(ReservationId, bool)> {
+        self.gates[group].as_mut()?.next(&self.load)
+    }
+
+    /// A turn has passed the gates: it goes if the policy has said so before, else that is asked now.
+    pub(super) fn pass_gate(
+        &mut self,
+        id: ReservationId,
+        is_cleared: bool,
+        releases: &mut Vec<Release>,
+        settled: &mut Vec<Settled>,
+    ) {
+        let go = Release {
+            ticket: id,
+            worker: None,
+        };
+        if is_cleared {
+            return self.send_off(go, Seat::Offered(None), releases, settled);
+        }
+        let Some(turn) = self.reservations.remove(id) else {
+            return;
+        };
+        let group = turn.route.group;
+        let mut others = Vec::new();
+        let seat = self.begin_admission(id, &turn, &mut others);
+        self.reservations.insert(id, turn);
+        match seat {
+            Some(seat) => self.send_off(go, seat, releases, settled),
+            None => {
+                self.note_hold(id);
+                self.relieve(group, &mut others);
+            }
+        }
+        releases.append(&mut others);
+    }
+
+    /// The turn is over, or waits for something else.
+    pub(super) fn leave_gate(&mut self, group: GroupId, id: ReservationId) {
+        if let Some(gates) = &mut self.gates[group.index()] {
+            gates.end(self.now, id);
+        }
+    }
+
+    /// What time has opened is looked at again.
+    pub(super) fn pass_time(&mut self, group: usize) {
+        if let Some(gates) = &mut self.gates[group] {
+            gates.advance(self.now);
+            self.admission[group].load_changed();
+        }
+    }
+
+    /// The turn waits, or waits for something else than before.
+    pub(super) fn note_hold(&mut self, id: ReservationId) {
+        let Some(turn) = self.reservations.get(id) else {
+            return;
+        };
+        let group = turn.route.group.index();
+        let refusals = self.refusals_now(id, turn);
+        let place = self.place_of_held(id, turn).unwrap_or(0);
+        let place = u32::try_from(place).unwrap_or(u32::MAX);
+        let why = self.reason_of(id, turn, &refusals);
+        let is_first = !turn.was_held;
+        if is_first && self.waiting_in(group) <= 1 {
+            self.paces[group].begin(self.now);
+        }
+        let expected = self.paces[group].expected(place, self.now);
+        if let Some(turn) = self.reservations.get_mut(id) {
+            if is_first {
+                turn.hold = HoldNote {
+                    place,
+                    why: Some(why),
+                    expected,
+                };
+            }
+            turn.was_held = true;
+            turn.hold.why = Some(why);
+            turn.refusals.extend(refusals);
+            turn.refusals.truncate(MAX_CANDIDATES);
+        }
+        self.counters.held += u64::from(is_first);
+        self.tally.held(why);
+    }
+
+    /// A turn that has waited goes, or can go nowhere.
+    pub(super) fn note_end_of_hold(&mut self, id: ReservationId, outcome: &Outcome, held: Micros) {
+        self.tally.hold_ended(outcome, held);
+        if let (Outcome::Go(_), Some(turn)) = (outcome, self.reservations.get(id)) {
+            self.paces[turn.route.group.index()].went(self.now);
+        }
+    }
+
+    /// Turns of the group that wait for a worker.
+    fn waiting_in(&self, group: usize) -> usize {
+        let at_gates = self.gates[group]
+            .as_ref()
+            .map_or(0, |gates| gates.waiting());
+        self.admission[group].waiting() + at_gates
+    }
+
+    /// The place of a held turn, from 1. O(turns held).
+    pub(super) fn place_of_held(&self, id: ReservationId, turn: &Reservation) -> Option<usize> {
+        if turn.route.is_waiting {
+            return Some(1);
+        }
+        let group = turn.route.group.index();
+        let gates = self.gates[group].as_ref();
+        let at_gates = gates.and_then(|gates| gates.position(id));
+        at_gates.or_else(|| self.admission[group].position(id))
+    }
+
+    /// Why nobody takes the turn, where the rows are those that it was scored by.
+    fn refusals_now(&self, id: ReservationId, turn: &Reservation) -> Vec<Refusal> {
+        let mut refusals = Vec::new();
+        let group = turn.route.group.index();
+        match &self.gates[group] {
+            Some(gates) if gates.position(id).is_some() => {
+                gates.refusals(id, &self.load, &mut refusals);
+            }
+            _ if self.admission[group].is_held(id) => {
+                self.admission[group].refusals(id, &self.scratch.rows, &mut refusals);
+            }
+            _ => {}
+        }
+        refusals
+    }
+
+    fn reason_of(&self, id: ReservationId, turn: &Reservation, refusals: &[Refusal]) -> HoldReason {
+        if turn.route.is_waiting {
+            return HoldReason::Owner;
+        }
+        let group = turn.route.group.index();
+        let gates = self.gates[group].as_ref();
+        let at_gates = gates.and_then(|gates| gates.behind(id));
+        match at_gates.or_else(|| self.admission[group].behind(id)) {
+            Some(Behind::Class) => HoldReason::Priority,
+            Some(Behind::Share) => HoldReason::TenantShare,
+            _ if at_gates.is_none() => HoldReason::Room,
+            _ => {
+                let waits_for_seat = |r: &Refusal| matches!(r.why, Why::MaxSessions { .. });
+                match refusals.iter().any(waits_for_seat) {
+                    true => HoldReason::MaxSessions,
+                    false => HoldReason::MaxRunning,
+                }
+            }
+        }
+    }
+
+    /// How a turn waits at the moment; `None` when it does not. O(turns held).
+    #[must_use]
+    pub fn held(&self, id: ReservationId) -> Option<Held> {
+        let turn = self.reservations.get(id)?;
+        if turn.state != State::Held {
+            return None;
+        }
+        let group = turn.route.group.index();
+        let place = self.place_of_held(id, turn).unwrap_or(0);
+        let place = u32::try_from(place).unwrap_or(u32::MAX);
+        Some(Held {
+            reservation: id,
+            place,
+            why: turn.hold.why.unwrap_or(HoldReason::Room),
+            waited: self.now.since(turn.since),
+            expected: self.paces[group].expected(place, self.now),
+            priority: turn.priority,
+        })
+    }
+
+    /// The turns that have waited longest, at most `most`. O(turns): for reports.
+    #[must_use]
+    pub fn longest_held(&self, most: usize) -> Vec<Held> {
+        let held = self.reservations.held_where(|_| true);
+        held.into_iter()
+            .take(most)
+            .filter_map(|id| self.held(id))
+            .collect()
+    }
+
+    /// Who a turn belongs to: its tenant, and its session's name where it has one.
+    #[must_use]
+    pub fn holder(&self, id: ReservationId) -> Option<(&str, String)> {
+        let turn = self.reservations.get(id)?;
+        let session = self.sessions.get(turn.session);
+        Some((
+            &turn.tenant,
+            session.map(super::record::called).unwrap_or_default(),
+        ))
+    }
+}
