@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use warmpath_core::admission::ThunderAgentConfig;
+use warmpath_core::admission::{GateConfig, LeaseConfig, ThunderAgentConfig};
 use warmpath_core::continuity::{ContinuityConfig, WhenDown};
 use warmpath_core::receipt::Reported;
 use warmpath_core::scheduler::{
@@ -109,6 +109,13 @@ impl World {
             },
             ..Config::default()
         };
+        Self::of(config)
+    }
+
+    fn of(config: Config) -> Self {
+        // A worker may be kept by sessions that do nothing for a while.
+        let waits = config.continuity.tool_owner_down == WhenDown::Wait
+            || config.gates.max_sessions.is_some();
         let mut scheduler = Scheduler::new(config).unwrap();
         let mut settled = Vec::new();
         for (name, workers) in [("m", ["a", "b"]), ("n", ["c", "d"])] {
@@ -132,7 +139,7 @@ impl World {
             settled,
             lives: BTreeMap::new(),
             now: 1_000_000,
-            waits: when_down == WhenDown::Wait,
+            waits,
         }
     }
 
@@ -389,6 +396,39 @@ proptest! {
         for op in &ops {
             world.apply(op);
         }
+        world.assert_nothing_is_left();
+    }
+
+    #[test]
+    fn turns_behind_gates_end_once_and_nobody_waits_for_nothing(
+        ops in prop::collection::vec(op(), 0..120),
+        policy in 0..3_u8,
+        max_running in prop::option::of(1..4_u32),
+        max_sessions in prop::option::of(1..4_u32),
+        limit in prop::option::weighted(0.3, 1_000..60_000u64),
+    ) {
+        let mut world = World::of(Config {
+            admission: match policy {
+                0 => AdmissionConfig::None,
+                1 => AdmissionConfig::ThunderAgent(ThunderAgentConfig::default()),
+                _ => AdmissionConfig::Lease(LeaseConfig::default()),
+            },
+            gates: GateConfig {
+                max_running,
+                max_sessions,
+                session_idle: Micros::from_secs(20),
+            },
+            hold_limit: limit.map(Micros::from_millis),
+            ..Config::default()
+        });
+        for op in &ops {
+            world.apply(op);
+        }
+        // By then whoever is idle has lost its place to somebody who waits.
+        for _ in 0..40 {
+            world.apply(&Op::Advance(21_000));
+        }
+        world.check_nobody_waits_for_nothing();
         world.assert_nothing_is_left();
     }
 
