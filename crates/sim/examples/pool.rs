@@ -296,6 +296,7 @@ impl World {
             },
             targets: &[TargetId(0)],
             pin: None,
+            priority: 0,
             tool_results: Ids::default(),
             state: Ids::default(),
             cache_salt: &[],
