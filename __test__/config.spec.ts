@@ -100,6 +100,7 @@ test('the dial of lease is a preset or a number', (t) => {
   t.is(dial({ preset: 'throughput' }).thetaBp, 7000)
   t.is(dial({ theta: 0.8, forceAfterSeconds: 90 }).thetaBp, 8000)
   t.is(dial({ forceAfterSeconds: 90 }).forceAfterMs, 90_000)
+  t.is(dial({ hostTokens: 4_000_000 }).hostTokens, 4_000_000)
 })
 
 test('targets with equal worker lists share a group, others have their own', (t) => {

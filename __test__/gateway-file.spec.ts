@@ -185,6 +185,8 @@ const SCHEDULERS: object[] = [
     { policy: 'lease', theta: 0 },
     { policy: 'lease', theta: 1, preset: 'tail' },
     { policy: 'lease', forceAfterSeconds: 60 },
+    { policy: 'lease', hostTokens: 4_000_000 },
+    { policy: 'lease', hostTokens: 0 },
     { policy: 'lease', intervalMs: 5 },
     { policy: 'thunderagent', theta: 0.5 },
     { preset: 'tail' },

@@ -40,6 +40,16 @@ const SCENARIOS = [
     operation: 'what weighing them costs beyond the rest of the turn',
     beyond: ['choice-lookahead', 'choice-bound'],
   },
+  { name: 'gate-none', operation: 'a decision of one in 100,000 sessions, nothing gated' },
+  { name: 'gate-lease', operation: 'the same with leases, nobody held' },
+  {
+    name: 'gate',
+    operation: 'what leases cost beyond the rest of it',
+    beyond: ['gate-lease', 'gate-none'],
+    goal: 4_000,
+  },
+  { name: 'release-16', operation: 'each of 16 holds that one event ends, 100,000 sessions' },
+  { name: 'release-1024', operation: 'each of 1,024' },
 ]
 
 const HELP = `Usage: npm run bench:instructions -- [options]

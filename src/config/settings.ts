@@ -29,6 +29,7 @@ export interface Settings {
     readonly intervalMs: number
     readonly thetaBp: number
     readonly forceAfterMs: number | undefined
+    readonly hostTokens: number | undefined
     readonly holdLimitMs: number | undefined
     readonly maxRunning: number | undefined
     readonly maxSessions: number | undefined
@@ -71,7 +72,7 @@ type LimitField = keyof typeof LIMITS
 const POLICIES = ['none', 'lease', 'thunderagent'] as const
 /** `theta` by preset. */
 const PRESETS = { tail: 0.35, balanced: 0.5, throughput: 0.7 }
-const OF_LEASE = ['preset', 'theta', 'forceAfterSeconds']
+const OF_LEASE = ['preset', 'theta', 'forceAfterSeconds', 'hostTokens']
 const OF_THUNDERAGENT = ['hysteresis', 'bufferTokens', 'intervalMs']
 const OF_ALL = [
   ...(['policy', 'holdLimitSeconds', 'maxRunning', 'maxSessions'] as const),
@@ -113,6 +114,7 @@ function admission(given: Fields): Settings['admission'] {
     intervalMs: whole(given, 'admission', 'intervalMs', 5000, [1, MAX_U32]),
     thetaBp: Math.round(theta(given) * BASIS_POINTS),
     forceAfterMs: seconds(given, 'forceAfterSeconds'),
+    hostTokens: hostTokens(given),
     holdLimitMs: seconds(given, 'holdLimitSeconds'),
     maxRunning: most(given, 'maxRunning'),
     maxSessions: most(given, 'maxSessions'),
@@ -164,6 +166,12 @@ function theta(given: Fields): number {
   if (given.preset !== undefined) refuse('admission.theta', 'cannot be set beside preset')
   const range = { min: 1 / BASIS_POINTS, max: 10, kind: 'real' } as const
   return number(given.theta, 'admission.theta', range)
+}
+
+function hostTokens(given: Fields): number | undefined {
+  const range = { min: 1, max: MAX_COUNT, kind: 'integer' } as const
+  const { hostTokens: value } = given
+  return value === undefined ? undefined : number(value, 'admission.hostTokens', range)
 }
 
 function seconds(given: Fields, field: string): number | undefined {

@@ -210,6 +210,11 @@ export interface AdmissionOptions {
   theta?: number
   /** `lease` only: a turn held this long goes whatever the load. Absent: never. */
   forceAfterSeconds?: number
+  /**
+   * `lease` only: tokens of the host tier beside each worker (LMCache, offloading to CPU), where
+   * engines send no events that tell what is there. Absent: none.
+   */
+  hostTokens?: number
   /** `thunderagent` only. */
   hysteresis?: HysteresisOptions
   /** `thunderagent` only: tokens of head-room counted for each session. Default 100. */

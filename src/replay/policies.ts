@@ -46,6 +46,7 @@ const ADMISSION: Readonly<Record<string, Known>> = {
   lease: {
     thetaBp: [1, 10 * WHOLE],
     forceAfterMs: [1, MONTH_MS],
+    hostTokens: [1, Number.MAX_SAFE_INTEGER],
     eviction: ['lru', 'lease-end'],
   },
 }

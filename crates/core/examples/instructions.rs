@@ -21,6 +21,8 @@ use warmpath_core::{Micros, PlaceId, ProgramId, WorkerId};
 
 #[path = "support/choices.rs"]
 mod choices;
+#[path = "support/gates.rs"]
+mod gates;
 #[path = "support/turns.rs"]
 mod turns;
 
@@ -352,6 +354,10 @@ fn main() {
         "workers-16k" => workers(16_000),
         "choice-bound" => choices::choices(PolicyConfig::Bound, |turn| measured(turn)),
         "choice-lookahead" => choices::choices(choices::lookahead(), |turn| measured(turn)),
+        "gate-none" => gates::decisions(AdmissionConfig::None, |turn| measured(turn)),
+        "gate-lease" => gates::decisions(gates::lease(), |turn| measured(turn)),
+        "release-16" => gates::releases(16, |end| measured(end)),
+        "release-1024" => gates::releases(1_024, |end| measured(end)),
         other => panic!("no scenario is called {other:?}"),
     };
     println!("{operations}");

@@ -150,6 +150,7 @@ pub(crate) struct Admission {
     interval_ms: Option<u64>,
     theta_bp: Option<u32>,
     force_after_ms: Option<u64>,
+    host_tokens: Option<u64>,
     eviction: Option<Order>,
     hold_limit_ms: Option<u64>,
     max_running: Option<u32>,
@@ -243,6 +244,7 @@ impl Admission {
             Policy::Lease => {
                 let mut config = LeaseConfig::default();
                 set(&mut config.theta, self.theta_bp);
+                set(&mut config.host_tokens, self.host_tokens);
                 config.force_after = self.force_after_ms.map(Micros::from_millis);
                 if let Some(Order::LeaseEnd) = self.eviction {
                     config.eviction = Eviction::LeaseEnd;

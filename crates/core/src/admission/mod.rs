@@ -154,6 +154,17 @@ pub struct ProgramState {
     pub marked: bool,
 }
 
+/// What is left of an idle program's context, by a policy's own account. Tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Account {
+    /// Where it is, or was.
+    pub worker: WorkerId,
+    /// In the worker's cache.
+    pub tokens: u32,
+    /// Behind those, in the host tier beside it.
+    pub host_tokens: u32,
+}
+
 /// The policy in use.
 #[derive(Debug)]
 pub enum Admission {
@@ -247,7 +258,7 @@ impl Admission {
     /// Where a program's context is, and how much of it is believed to be there, by the policy's own
     /// account; `None` where the prefix index knows better.
     #[must_use]
-    pub fn account(&self, program: ProgramId) -> Option<(WorkerId, u32)> {
+    pub fn account(&self, program: ProgramId) -> Option<Account> {
         match self {
             Self::None(_) | Self::ThunderAgent(_) => None,
             Self::Lease(p) => p.account(program),

@@ -66,7 +66,9 @@ impl Scheduler {
 
     fn wait_at_gate(&mut self, id: ReservationId, turn: &Reservation, is_cleared: bool) {
         match turn.program {
-            Some(program) => self.score_for_admission(id, turn, program),
+            Some(program) => {
+                self.score_for_admission(id, turn, program);
+            }
             None => self.placer().score_for(id, turn, None),
         }
         let cached = self.scratch.rows.iter().map(|row| row.cached_tokens());

@@ -102,6 +102,8 @@ pub(super) struct Account {
     pub(super) home: WorkerId,
     /// Tokens of the prompt that it has there.
     pub(super) kept: u32,
+    /// Tokens of the prompt behind those that its host tier has.
+    pub(super) hosted: u32,
     /// Tokens of the prompt that other sessions need too, which the index is right about.
     pub(super) shared: u32,
 }
@@ -113,6 +115,14 @@ impl Account {
         match worker == self.home {
             true => self.kept.max(shared),
             false => shared,
+        }
+    }
+
+    /// Tokens that `worker` has in its host tier behind the `overlap` ones.
+    fn hosted(self, worker: WorkerId, overlap: u32) -> u32 {
+        match worker == self.home {
+            true => (self.kept + self.hosted).saturating_sub(overlap),
+            false => 0,
         }
     }
 }
@@ -189,13 +199,16 @@ impl Scorer<'_> {
             let others = self.load.untracked(id);
             let credit = self.credit(worker, chain, wanted, scratch);
             let account = wanted.account.filter(|_| !worker.is_told_of(wanted));
+            let overlap = account.map_or(credit.device, |a| a.correct(id, credit.device));
+            let hosted = account.map_or(credit.host, |a| a.hosted(id, overlap));
+            let own = overlap + hosted + credit.disk;
             scratch.rows.push(Candidate {
                 worker: id,
                 cost: 0.0,
-                overlap_tokens: account.map_or(credit.device, |a| a.correct(id, credit.device)),
-                host_tokens: credit.host,
+                overlap_tokens: overlap,
+                host_tokens: hosted,
                 disk_tokens: credit.disk,
-                pool_tokens: pool.map_or(0, |pool| self.behind(pool, chain, unit, credit)),
+                pool_tokens: pool.map_or(0, |pool| self.behind(pool, chain, unit, own)),
                 rank: credit.rank,
                 prefill_tokens: load.prefill_tokens,
                 active_tokens: load.block_tokens + others.tokens,
@@ -209,9 +222,8 @@ impl Scorer<'_> {
         }
     }
 
-    /// Tokens that a shared store has behind all that the worker has itself. O(runs on the way).
-    fn behind(&self, pool: PlaceId, chain: &Chain, unit: NonZeroU32, credit: Credit) -> u32 {
-        let own = credit.tokens();
+    /// Tokens that a shared store has behind the `own` ones that the worker has itself. O(runs on the way).
+    fn behind(&self, pool: PlaceId, chain: &Chain, unit: NonZeroU32, own: u32) -> u32 {
         // An engine computes the last token of a prompt whatever there is.
         let most = chain.tokens().saturating_sub(1) / unit;
         let reach = self.prefix.reach(pool, chain, own / unit).min(most);

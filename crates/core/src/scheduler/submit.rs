@@ -368,11 +368,15 @@ impl Scheduler {
         };
         let group = turn.route.group.index();
         let wants_rows = self.admission[group].wants_rows();
-        if wants_rows {
-            self.score_for_admission(id, turn, program);
-        }
+        let own = match wants_rows {
+            true => self.score_for_admission(id, turn, program),
+            false => None,
+        };
         let admission = &mut self.admission[group];
-        let home = admission.state(program).and_then(|state| state.worker);
+        let home = match own {
+            Some(own) => (own.tokens > 0).then_some(own.worker),
+            None => admission.state(program).and_then(|state| state.worker),
+        };
         let begin = admission::Begin {
             ticket: id,
             program,
@@ -396,29 +400,34 @@ impl Scheduler {
         })
     }
 
-    /// Scores the workers that may take the turn as its group's admission wants to see them.
+    /// Scores the workers that may take the turn as its group's admission wants to see them. Returns what
+    /// that has of the program by its own account.
     pub(super) fn score_for_admission(
         &mut self,
         id: ReservationId,
         turn: &Reservation,
         program: ProgramId,
-    ) {
-        let account = self.account(turn, program);
+    ) -> Option<admission::Account> {
+        let own = self.admission[turn.route.group.index()].account(program);
+        let account = own.map(|own| self.account(turn, program, own));
         self.placer().score_for(id, turn, account);
+        own
     }
 
     /// What admission's account says of the turn's prompt. O(runs on its way).
-    fn account(&self, turn: &Reservation, program: ProgramId) -> Option<Account> {
-        let (home, left) = self.admission[turn.route.group.index()].account(program)?;
+    fn account(&self, turn: &Reservation, program: ProgramId, own: admission::Account) -> Account {
         let chain = &turn.chain;
         let frontier = self.paths.frontier(program);
         let along = frontier.map_or(0, |frontier| self.prefix.along(frontier, chain));
         let shared = self.prefix.shared(chain, Some(program));
-        Some(Account {
-            home,
-            kept: chain.tokens_of(along as usize).min(left),
+        let known = chain.tokens_of(along as usize);
+        let kept = known.min(own.tokens);
+        Account {
+            home: own.worker,
+            kept,
+            hosted: (known - kept).min(own.host_tokens),
             shared: chain.tokens_of(shared as usize),
-        })
+        }
     }
 
     /// The session that the turn belongs to, if it is known: by its name, by the prompt that it

@@ -240,6 +240,7 @@ impl Bench<'_> {
             Gate::ThunderAgent => AdmissionConfig::ThunderAgent(ThunderAgentConfig::default()),
             Gate::Lease(theta) => AdmissionConfig::Lease(LeaseConfig {
                 theta,
+                host_tokens: setting.engine.host.map_or(0, |host| host.capacity_tokens),
                 eviction: match help.takes_hints {
                     true => Order::LeaseEnd,
                     false => Order::Lru,

@@ -41,6 +41,12 @@ pub struct LeaseConfig {
     /// Refills share a worker as long as its working set fills at most this share of it. Basis
     /// points, 0 to 10,000.
     pub calm_share: u32,
+    /// What a token costs that comes back from the host tier, over one that is computed. Basis points, 0
+    /// to 10,000.
+    pub fetch_share: u32,
+    /// Tokens of the host tier beside each worker, for engines that do not tell what they hold there. 0:
+    /// none.
+    pub host_tokens: u64,
     /// In which order engines give up idle contexts.
     pub eviction: Eviction,
     /// What is known of the workers' caches.
@@ -60,6 +66,8 @@ impl Default for LeaseConfig {
             warm_tokens: 16_384,
             warm_share: 1_000,
             calm_share: 5_000,
+            fetch_share: 2_500,
+            host_tokens: 0,
             eviction: Eviction::Lru,
             evidence: Evidence::Account,
             force_after: None,
@@ -83,6 +91,7 @@ impl LeaseConfig {
             ("theta", self.theta, 1, 100_000),
             ("warm_share", self.warm_share, 0, 10_000),
             ("calm_share", self.calm_share, 0, 10_000),
+            ("fetch_share", self.fetch_share, 0, 10_000),
         ];
         for (field, value, least, most) in shares {
             if !(least..=most).contains(&value) {

@@ -12,8 +12,13 @@
 //!   twice as long where nobody waits (and engines heed it), and the shorter the longer the head of the queue has waited,
 //!   down to seven tenths. After that, and when the session has ended, the room is anybody's who
 //!   needs it;
-//! * a turn that some worker without other turns can take always goes, so nobody waits while nothing
-//!   runs; one that no worker could ever take goes too, for the engine to refuse.
+//! * a turn that some worker without other turns of the policy can take always goes, so nobody waits while
+//!   nothing runs, whatever others do there; one that no worker could ever take goes too, for the engine to
+//!   refuse.
+//!
+//! Where a host tier takes what caches give up ([`shelf`], or by the engines' word), a turn is as cold as
+//! what it costs to fetch and to compute, goes back to where its context is, and leases are the shorter the
+//! more comes back.
 //!
 //! The policy keeps an account of what each session has left where ([`room`]), because what a hint
 //! keeps or an engine drops is not what the prefix index predicts. The rows that come with a turn say
@@ -28,6 +33,7 @@ mod proptests;
 mod query;
 mod refill;
 mod room;
+mod shelf;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -120,7 +126,6 @@ impl Lease {
             });
             return;
         }
-        self.count_wait(begin.program);
         match self.choose(&begin, rows) {
             Some(choice) if choice.is_free || self.table.queue.is_empty() => {
                 self.go(begin, choice, out);

@@ -102,8 +102,10 @@ fn ops() -> impl Strategy<Value = Vec<Timed>> {
 fn config() -> impl Strategy<Value = LeaseConfig> {
     let eviction = prop_oneof![Just(Eviction::Lru), Just(Eviction::LeaseEnd)];
     let force = proptest::option::of(Just(Micros::from_secs(30)));
-    (eviction, force).prop_map(|(eviction, force_after)| LeaseConfig {
+    let host_tokens = prop_oneof![Just(0), 1..9_000_u64, Just(u64::MAX)];
+    (eviction, force, host_tokens).prop_map(|(eviction, force_after, host_tokens)| LeaseConfig {
         warm_tokens: 500,
+        host_tokens,
         eviction,
         force_after,
         max_programs: 8,
@@ -163,14 +165,12 @@ impl Driver {
             let here = self.running.values().filter(|s| s.worker == Some(worker));
             let stranger = self.strangers.get(&id);
             let own = self.policy.account(begin.program);
+            let own = own.filter(|own| own.worker == worker);
             Candidate {
                 worker,
                 cost: 0.0,
-                overlap_tokens: match own {
-                    Some((home, left)) if home == worker => left.min(begin.prompt_tokens),
-                    _ => 0,
-                },
-                host_tokens: 0,
+                overlap_tokens: own.map_or(0, |own| own.tokens.min(begin.prompt_tokens)),
+                host_tokens: own.map_or(0, |own| own.host_tokens),
                 disk_tokens: 0,
                 pool_tokens: 0,
                 rank: None,
@@ -303,8 +303,8 @@ impl Driver {
         self.check_head();
     }
 
-    /// Nobody waits while there is room: every worker refuses the head, and one that runs nothing
-    /// never does.
+    /// Nobody waits while there is room: every worker refuses the head, and one where no turn runs that
+    /// the policy has let go never does.
     fn check_head(&self) {
         let Some(head) = self.policy.table.queue.first(&[()]) else {
             return;
@@ -315,7 +315,9 @@ impl Driver {
         assert_eq!(refusals.len(), rows.len());
         assert!(!rows.is_empty());
         let is_idle = |row: &Candidate| {
-            row.requests == 0 && self.live[&row.worker.0] >= Some(row.additional_tokens.into())
+            let mut sent = self.running.values();
+            let is_free = sent.all(|sent| sent.worker != Some(row.worker));
+            is_free && self.live[&row.worker.0] >= Some(row.additional_tokens.into())
         };
         assert!(!rows.iter().any(is_idle), "{rows:?}");
     }
@@ -363,8 +365,16 @@ fn check_sums(policy: &Lease) {
         let behind = room.contexts().skip_while(|context| !is_leased(context));
         let claimed: u64 = behind.map(|(_, idle)| u64::from(idle.tokens)).sum();
         assert_eq!(room.claimed(), claimed);
+        room.shelf.check();
         assert_eq!(room.next_end(), ends.iter().min().copied());
         timers.extend(room.next_end().map(|end| (end, id)));
+    }
+    for (&program, record) in &table.programs {
+        let (Some(context), Some(own)) = (record.context, policy.account(program)) else {
+            continue;
+        };
+        let kept = u64::from(own.tokens) + u64::from(own.host_tokens);
+        assert!(kept <= u64::from(context.tokens), "a context never grows");
     }
     assert!(runs.is_empty(), "{runs:?}");
     assert_eq!(table.timers(), &timers);
@@ -382,11 +392,8 @@ proptest! {
         for timed in &ops {
             driver.step(timed);
         }
-        // Whoever still waits goes when the others end, one after the other.
+        // Whoever still waits goes when the others end, one after the other, whatever strangers do.
         driver.apply(&Op::Workers { live: vec![(0, Some(10_000)), (1, Some(12_000))] });
-        driver.strangers.clear();
-        driver.policy.load_changed();
-        driver.settle();
         while let Some(&ticket) = driver.running.keys().next() {
             driver.policy.complete(driver.now, ticket, End::default());
             driver.ended(ticket);

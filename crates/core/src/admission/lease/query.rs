@@ -1,5 +1,5 @@
 //! What can be asked of the policy without changing it, and what it has to tell.
-use super::super::{Behind, Phase, ProgramState, Standing};
+use super::super::{Account, Behind, Phase, ProgramState, Standing};
 use super::table::Gate;
 use super::{Lease, LeaseCounters};
 use crate::hint::Hint;
@@ -39,13 +39,18 @@ impl Lease {
     /// Where an idle program's context is, and how much of it is believed to be there. `None` for a
     /// program that is not known; its place is right even when nothing is left. O(log contexts).
     #[must_use]
-    pub fn account(&self, program: ProgramId) -> Option<(WorkerId, u32)> {
+    pub fn account(&self, program: ProgramId) -> Option<Account> {
         if !self.keeps_account() {
             return None;
         }
         let context = self.table.programs.get(&program)?.context?;
-        let left = self.table.idle(program).map_or(0, |(_, idle)| idle.tokens);
-        Some((context.worker, left))
+        let room = self.table.rooms.get(&context.worker);
+        let idle = room.and_then(|room| room.idle(context.rank));
+        Some(Account {
+            worker: context.worker,
+            tokens: idle.map_or(0, |idle| idle.tokens),
+            host_tokens: room.map_or(0, |room| room.shelf.tokens(context.rank)),
+        })
     }
 
     /// See [`Admission::position`](crate::admission::Admission::position). O(held).

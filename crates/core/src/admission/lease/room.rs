@@ -5,9 +5,16 @@
 //! runs and those that may go. O(log contexts) each, and O(contexts that go). It knows no turns, and
 //! no time but the one that it is told.
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 
+use super::config::WHOLE;
 use super::refill::Refill;
+use super::shelf::Shelf;
+use super::table::Run;
 use crate::{Micros, ProgramId};
+
+/// How many sessions that are back it takes to change its mind about a tier.
+const MEMORY: u64 = 16;
 
 /// A place in the order of giving up; the second part makes it unique.
 pub(super) type Rank = (Micros, u64);
@@ -42,10 +49,10 @@ pub(super) struct Room {
     pub(super) armed: Option<Micros>,
     leased: u64,
     spent: u64,
-    /// Tokens of the spent contexts that stand before every leased one.
+    /// The first whose lease runs.
+    first_leased: Option<Rank>,
+    /// Tokens of those that stand before it.
     front: u64,
-    /// Contexts before this are counted there.
-    border: Rank,
     /// Contexts of its turns, a shared prefix as often as it is used.
     pub(super) running: u64,
     /// Turns.
@@ -53,6 +60,11 @@ pub(super) struct Room {
     /// Cold turns without a first token.
     pub(super) refills: usize,
     pub(super) refill: Refill,
+    /// The tier behind its cache.
+    pub(super) shelf: Shelf,
+    /// How much of what had to give way was still in slower tiers when its session came back. Basis
+    /// points, of late.
+    pub(super) regained: u32,
 }
 
 impl Room {
@@ -75,7 +87,7 @@ impl Room {
     /// What of [`Self::claimed`] this context is.
     pub(super) fn claimed_by(&self, rank: Rank) -> u64 {
         match self.idle.get(&rank) {
-            Some(idle) if rank >= self.border => idle.tokens.into(),
+            Some(idle) if !self.is_front(rank) => idle.tokens.into(),
             _ => 0,
         }
     }
@@ -94,6 +106,11 @@ impl Room {
         self.ends.first().map(|&(end, _)| end)
     }
 
+    /// Whether it stands before every context whose lease runs.
+    fn is_front(&self, rank: Rank) -> bool {
+        self.first_leased.is_none_or(|first| rank < first)
+    }
+
     pub(super) fn insert(&mut self, rank: Rank, idle: Idle) {
         let tokens = u64::from(idle.tokens);
         if tokens == 0 {
@@ -108,19 +125,37 @@ impl Room {
         }
         let before = self.idle.insert(rank, idle);
         debug_assert_eq!(before, None, "ranks are unique");
-        if rank < self.border {
-            self.front += tokens;
+        if self.is_front(rank) {
+            match idle.claim {
+                Claim::Spent => self.front += tokens,
+                Claim::Leased(_) => self.stop_at(rank),
+            }
         }
-        self.advance();
     }
 
-    /// Moves the border up to the first lease that runs. Each context is passed once at most.
-    fn advance(&mut self) {
-        while let Some((&rank, idle)) = self.idle.range(self.border..).next()
-            && idle.claim == Claim::Spent
-        {
-            self.front += u64::from(idle.tokens);
-            self.border = (rank.0, rank.1 + 1);
+    /// The lease of this context, which stands before all others that run, is the first now.
+    fn stop_at(&mut self, rank: Rank) {
+        let behind = self.idle.range((Bound::Excluded(rank), Bound::Unbounded));
+        let spent = behind.take_while(|(_, idle)| idle.claim == Claim::Spent);
+        self.front -= spent.map(|(_, idle)| u64::from(idle.tokens)).sum::<u64>();
+        self.first_leased = Some(rank);
+    }
+
+    /// The lease of this context, if it was the first that ran, does not run any more. The contexts that
+    /// are passed stand before the first one from now on.
+    fn pass(&mut self, rank: Rank) {
+        if self.first_leased != Some(rank) {
+            return;
+        }
+        self.first_leased = None;
+        for (&rank, idle) in self.idle.range(rank..) {
+            match idle.claim {
+                Claim::Spent => self.front += u64::from(idle.tokens),
+                Claim::Leased(_) => {
+                    self.first_leased = Some(rank);
+                    break;
+                }
+            }
         }
     }
 
@@ -134,25 +169,38 @@ impl Room {
             }
             Claim::Spent => self.spent -= tokens,
         }
-        if rank < self.border {
-            self.front -= tokens;
+        match idle.claim {
+            Claim::Leased(_) => self.pass(rank),
+            Claim::Spent if self.is_front(rank) => self.front -= tokens,
+            Claim::Spent => {}
         }
-        self.advance();
         Some(idle)
     }
 
     /// The context has no claim any more.
     pub(super) fn spend(&mut self, rank: Rank) {
-        if let Some(idle) = self.remove(rank) {
-            let claim = Claim::Spent;
-            self.insert(rank, Idle { claim, ..idle });
+        if let Some(end) = self.lapse(rank) {
+            self.ends.remove(&(end, rank));
         }
+    }
+
+    /// Takes the claim from a context; when its lease would have ended, if it had one.
+    fn lapse(&mut self, rank: Rank) -> Option<Micros> {
+        let idle = self.idle.get_mut(&rank)?;
+        let Claim::Leased(end) = std::mem::replace(&mut idle.claim, Claim::Spent) else {
+            return None;
+        };
+        let tokens = u64::from(idle.tokens);
+        self.leased -= tokens;
+        self.spent += tokens;
+        self.pass(rank);
+        Some(end)
     }
 
     /// The context's lease ends then instead. One that stands before every lease that runs stays without
     /// a claim: those behind it cannot be kept for it.
     pub(super) fn extend(&mut self, rank: Rank, end: Micros) {
-        let is_behind = rank >= self.border;
+        let is_behind = !self.is_front(rank);
         let Some(idle) = self.idle.get_mut(&rank).filter(|_| is_behind) else {
             return;
         };
@@ -174,7 +222,8 @@ impl Room {
         while let Some(&(end, rank)) = self.ends.first()
             && end <= now
         {
-            self.spend(rank);
+            self.ends.pop_first();
+            self.lapse(rank);
             any = true;
         }
         any
@@ -194,15 +243,23 @@ impl Room {
             let cut = u64::from(idle.tokens).min(missing);
             missing -= cut;
             self.cut(rank, cut as u32);
+            self.shelf.put(rank, cut as u32);
             if cut == u64::from(idle.tokens) {
                 gone.push(idle.program);
             }
         }
     }
 
+    /// A turn runs here.
+    pub(super) fn occupy(&mut self, run: &Run) {
+        self.running += u64::from(run.tokens);
+        self.turns += 1;
+        self.refills += usize::from(run.is_refill);
+    }
+
     /// Takes tokens from the tail of a context.
     fn cut(&mut self, rank: Rank, tokens: u32) {
-        let is_front = rank < self.border;
+        let is_front = self.is_front(rank);
         let Some(idle) = self.idle.get_mut(&rank) else {
             return;
         };
@@ -220,11 +277,22 @@ impl Room {
         }
     }
 
+    /// A session is back whose context had lost `lost` tokens, of which slower tiers had `found`.
+    pub(super) fn regain(&mut self, lost: u32, found: u32) {
+        if lost > 0 {
+            let share = u64::from(found.min(lost)) * WHOLE / u64::from(lost);
+            let before = u64::from(self.regained);
+            self.regained = ((before * (MEMORY - 1) + share) / MEMORY) as u32;
+        }
+    }
+
     /// Forgets all idle contexts: the worker has lost its cache.
     pub(super) fn clear(&mut self, gone: &mut Vec<ProgramId>) {
         gone.extend(self.idle.values().map(|idle| idle.program));
         self.idle.clear();
         self.ends.clear();
+        self.shelf.clear();
         (self.leased, self.spent, self.front) = (0, 0, 0);
+        self.first_leased = None;
     }
 }

@@ -30,6 +30,8 @@ pub(super) struct Context {
     pub(super) rank: Rank,
     /// When its last turn ended.
     pub(super) since: Micros,
+    /// Its size then.
+    pub(super) tokens: u32,
     pub(super) kind: WaitKind,
     /// How long its room could be kept for the price of a refill.
     pub(super) break_even: Micros,
@@ -144,6 +146,7 @@ impl Table {
             worker: left.worker,
             rank,
             since: now,
+            tokens: left.tokens,
             kind: left.kind,
             break_even: left.break_even,
         })
@@ -193,6 +196,7 @@ impl Table {
         let Some(room) = self.rooms.get_mut(&context.worker) else {
             return;
         };
+        room.shelf.take(context.rank);
         match self.config.eviction {
             Eviction::Lru => room.spend(context.rank),
             Eviction::LeaseEnd => {
@@ -205,21 +209,25 @@ impl Table {
         self.arm(context.worker);
     }
 
-    /// A turn runs on this context again.
-    pub(super) fn reuse(&mut self, context: Context) {
-        if let Some(room) = self.rooms.get_mut(&context.worker) {
-            room.remove(context.rank);
-            self.arm(context.worker);
-        }
-    }
-
-    /// Sees to it that `running` tokens fit on a worker. Returns how many contexts went for it.
-    pub(super) fn make_room(&mut self, worker: WorkerId, running: u64) -> usize {
+    /// A turn runs on a worker, on the context that it comes back to, and `running` tokens have to fit
+    /// there. Returns how many contexts went for it.
+    pub(super) fn seat(
+        &mut self,
+        worker: WorkerId,
+        run: &Run,
+        back: Option<Back>,
+        running: u64,
+    ) -> usize {
         let before = self.gone.len();
-        if let Some(room) = self.rooms.get_mut(&worker) {
-            room.make_room(running, &mut self.gone);
-            self.arm(worker);
+        let room = self.rooms.entry(worker).or_default();
+        if let Some(Back { context, found }) = back {
+            let left = room.remove(context.rank).map_or(0, |idle| idle.tokens);
+            room.shelf.take(context.rank);
+            room.regain(context.tokens.saturating_sub(left), found);
         }
+        room.occupy(run);
+        room.make_room(running, &mut self.gone);
+        self.arm(worker);
         self.gone.len() - before
     }
 
@@ -282,10 +290,7 @@ impl Table {
         let Some(worker) = run.worker else {
             return;
         };
-        let room = self.rooms.entry(worker).or_default();
-        room.running += u64::from(run.tokens);
-        room.turns += 1;
-        room.refills += usize::from(run.is_refill);
+        self.rooms.entry(worker).or_default().occupy(run);
     }
 
     /// A running turn leaves its worker.
@@ -308,8 +313,10 @@ impl Table {
     pub(super) fn set(&mut self, worker: WorkerId, capacity: Option<u64>) {
         let room = self.rooms.entry(worker).or_default();
         (room.is_live, room.capacity) = (true, capacity);
+        room.shelf.resize(self.config.host_tokens);
         let running = room.running;
-        self.make_room(worker, running);
+        room.make_room(running, &mut self.gone);
+        self.arm(worker);
     }
 
     /// Takes a worker out of the live set, with the contexts that it has.
@@ -325,6 +332,14 @@ impl Table {
             self.rooms.remove(&worker);
         }
     }
+}
+
+/// What a turn comes back to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Back {
+    pub(super) context: Context,
+    /// Tokens that the host tier has of what is gone.
+    pub(super) found: u32,
 }
 
 /// What a turn leaves behind.

@@ -59,10 +59,13 @@ impl Bench {
                 worker,
                 cost: 0.0,
                 overlap_tokens: match own {
-                    Some((home, left)) if home == worker => left.min(begin.prompt_tokens),
+                    Some(own) if own.worker == worker => own.tokens.min(begin.prompt_tokens),
                     _ => 0,
                 },
-                host_tokens: 0,
+                host_tokens: match own {
+                    Some(own) if own.worker == worker => own.host_tokens,
+                    _ => 0,
+                },
                 disk_tokens: 0,
                 pool_tokens: 0,
                 rank: None,
@@ -160,6 +163,12 @@ impl Bench {
         }
     }
 
+    /// Where the context of a session is: tokens in the cache, and in the host tier behind it.
+    fn kept(&self, program: u64) -> (WorkerId, u32, u32) {
+        let own = self.policy.account(ProgramId(program)).unwrap();
+        (own.worker, own.tokens, own.host_tokens)
+    }
+
     fn went(&self, ticket: ReservationId) -> bool {
         self.running.iter().any(|&(other, ..)| other == ticket)
     }
@@ -231,6 +240,16 @@ fn only_most_of_its_prompt_binds_a_turn_to_a_worker_and_the_cost_places_the_othe
 }
 
 #[test]
+fn among_equals_the_one_with_the_most_room_takes_it() {
+    let mut bench = Bench::new(LeaseConfig::default());
+    for program in 1..=4 {
+        bench.whole(program, 1_000, Waits::Tool);
+    }
+    let at = |program| bench.kept(program).0;
+    assert_eq!([at(1), at(2), at(3), at(4)], [A, B, A, B]);
+}
+
+#[test]
 fn a_cold_turn_waits_for_the_end_of_a_lease_and_not_a_moment_longer() {
     let (mut bench, _running) = full();
     let end = bench.lease_end;
@@ -247,7 +266,7 @@ fn a_cold_turn_waits_for_the_end_of_a_lease_and_not_a_moment_longer() {
     bench.at(end);
     assert!(bench.went(held));
     // The tail of the idle context made room; its head is still there.
-    assert_eq!(bench.policy.account(ProgramId(1)), Some((A, 2_000)));
+    assert_eq!(bench.kept(1), (A, 2_000, 0));
 }
 
 #[test]
@@ -303,7 +322,7 @@ fn a_lease_that_runs_out_costs_nothing_while_nobody_waits() {
     let (mut bench, _running) = full();
     bench.after(3_600);
     assert_eq!(bench.policy.next_wake(), None);
-    assert_eq!(bench.policy.account(ProgramId(1)), Some((A, 4_000)));
+    assert_eq!(bench.kept(1), (A, 4_000, 0));
     let again = bench.go(1, 4_100);
     assert_eq!(bench.policy.state(ProgramId(1)).unwrap().worker, Some(A));
     bench.complete(again, 4_200, Waits::Tool);
@@ -449,7 +468,7 @@ fn a_hold_that_is_cancelled_leaves_its_session_as_it_was() {
     let held = bench.hold(3, 4_000);
     bench.cancel(held);
     assert_eq!(bench.policy.waiting(), 0);
-    assert_eq!(bench.policy.account(ProgramId(1)), Some((A, 4_000)));
+    assert_eq!(bench.kept(1), (A, 4_000, 0));
     bench.complete(running, 4_000, Waits::Tool);
     assert_eq!(bench.policy.used(A), 8_000);
 }
@@ -460,11 +479,11 @@ fn a_cancelled_turn_leaves_what_was_computed() {
     bench.whole(1, 3_000, Waits::Tool);
     let early = bench.go(1, 5_000);
     bench.cancel(early);
-    assert_eq!(bench.policy.account(ProgramId(1)), Some((A, 3_000)));
+    assert_eq!(bench.kept(1), (A, 3_000, 0));
     let late = bench.go(1, 5_000);
     bench.first_token(late);
     bench.cancel(late);
-    assert_eq!(bench.policy.account(ProgramId(1)), Some((A, 5_000)));
+    assert_eq!(bench.kept(1), (A, 5_000, 0));
 }
 
 #[test]
@@ -472,7 +491,7 @@ fn a_lost_worker_frees_its_sessions_and_its_return_finds_it_empty() {
     let mut bench = Bench::new(LeaseConfig::default());
     bench.whole(1, 6_000, Waits::Tool);
     bench.set(&[(B, Some(10_000))]);
-    assert_eq!(bench.policy.account(ProgramId(1)), Some((A, 0)));
+    assert_eq!(bench.kept(1), (A, 0, 0));
     let (ticket, worker) = bench.begin(1, 6_000);
     assert_eq!(worker, Some(B));
     bench.set(&[(A, Some(10_000)), (B, Some(10_000))]);
@@ -484,7 +503,7 @@ fn a_lost_worker_frees_its_sessions_and_its_return_finds_it_empty() {
 fn a_smaller_worker_keeps_what_fits() {
     let (mut bench, _running) = full();
     bench.set(&[(A, Some(5_000))]);
-    assert_eq!(bench.policy.account(ProgramId(1)), Some((A, 1_000)));
+    assert_eq!(bench.kept(1), (A, 1_000, 0));
     let held = bench.hold(3, 4_000);
     bench.set(&[(A, Some(20_000))]);
     assert!(bench.went(held));
@@ -609,4 +628,70 @@ fn settings_outside_their_range_are_named() {
     };
     let said = Lease::new(bad).unwrap_err().to_string();
     assert!(said.contains("theta is 0"), "{said}");
+}
+
+/// One worker with a host tier of 5,000 tokens, where a context of 4,000 tokens had to give way.
+fn behind(fetch_share: u32) -> Bench {
+    let mut bench = Bench::new(LeaseConfig {
+        host_tokens: 5_000,
+        fetch_share,
+        ..LeaseConfig::default()
+    });
+    bench.set(&[(A, Some(10_000))]);
+    bench.whole(1, 4_000, Waits::Tool);
+    bench.after(3_600);
+    bench.whole(2, 9_000, Waits::Tool);
+    assert_eq!(bench.kept(1), (A, 1_000, 3_000));
+    bench
+}
+
+#[test]
+fn what_the_host_tier_has_makes_a_turn_less_cold() {
+    for (fetch_share, cold) in [(1_000, 3), (10_000, 4)] {
+        let mut bench = behind(fetch_share);
+        bench.after(3_600);
+        bench.go(1, 4_100);
+        assert_eq!(bench.policy.counters().cold, cold - 1);
+        assert_eq!(bench.policy.account(ProgramId(1)), None, "it is in use");
+    }
+}
+
+#[test]
+fn the_host_tier_drops_first_what_came_first() {
+    let mut bench = behind(2_500);
+    bench.after(3_600);
+    bench.whole(3, 8_000, Waits::Tool);
+    // 7,000 tokens of the second session gave way, and the tier holds 5,000.
+    assert_eq!(bench.kept(1), (A, 0, 0));
+    assert_eq!(bench.kept(2), (A, 2_000, 5_000));
+    bench.set(&[]);
+    bench.set(&[(A, Some(10_000))]);
+    assert_eq!(bench.kept(2), (A, 0, 0));
+}
+
+#[test]
+fn leases_are_the_shorter_the_more_comes_back_from_the_host_tier() {
+    let lease = |found: u32| {
+        let mut bench = Bench::alone();
+        bench.policy.table.rooms.get_mut(&A).unwrap().regained = found;
+        bench.whole(1, 4_000, Waits::Tool);
+        let (context, _) = bench.policy.table.idle(ProgramId(1)).unwrap();
+        context.break_even
+    };
+    let whole = lease(0);
+    assert_eq!(lease(5_000).0, whole.0 * 5 / 8);
+    assert_eq!(lease(10_000).0, whole.0 / 4);
+}
+
+#[test]
+fn it_learns_how_much_comes_back() {
+    let mut bench = behind(2_500);
+    bench.after(3_600);
+    let turn = bench.go(1, 4_100);
+    let regained = |bench: &Bench| bench.policy.table.rooms[&A].regained;
+    assert_eq!(regained(&bench), 10_000 / 16);
+    bench.complete(turn, 4_100, Waits::Tool);
+    bench.after(3_600);
+    bench.go(1, 4_200);
+    assert_eq!(regained(&bench), 10_000 / 16, "nothing had given way");
 }

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use super::super::{Begin, Release, Waits};
 use super::config::{Eviction, Evidence, LeaseConfig, WHOLE, share};
 use super::room::Room;
-use super::table::{Gate, Left, Program, Run, Turn};
+use super::table::{Back, Gate, Left, Program, Run, Turn};
 use super::waits::WaitKind;
 use super::{Lease, Refusal, Why};
 use crate::hint::{Action, Hint};
@@ -24,6 +24,8 @@ pub(super) struct Choice {
     /// `None`: anywhere.
     worker: Option<WorkerId>,
     uncached: u32,
+    /// Tokens that a slower tier of the worker has.
+    fetched: u32,
     /// Tokens that run on the worker with it.
     running: u64,
     is_cold: bool,
@@ -32,7 +34,7 @@ pub(super) struct Choice {
 }
 
 impl Lease {
-    /// Enters a turn's program; false when the turn cannot be kept account of.
+    /// Enters a turn's program, and how long that was away; false when the turn cannot be kept account of.
     pub(super) fn enter(&mut self, begin: &Begin) -> bool {
         let programs = &mut self.table.programs;
         let is_full = programs.len() >= self.table.config.max_programs;
@@ -47,49 +49,66 @@ impl Lease {
         program.steps = program.steps.saturating_add(1);
         program.tokens = begin.prompt_tokens;
         program.is_over = false;
+        if let Some(context) = program.context {
+            let length = self.clock.since(context.since);
+            program.was_late = length > context.break_even;
+            self.lengths.count(context.kind, length);
+            self.counters.waits.count(context.kind, program.was_late);
+        }
         true
     }
 
-    /// The session has come back: how long it was away, and whether its lease would have lasted.
-    pub(super) fn count_wait(&mut self, program: ProgramId) {
-        let Some(record) = self.table.programs.get_mut(&program) else {
-            return;
-        };
-        if let Some(context) = record.context {
-            let length = self.clock.since(context.since);
-            record.was_late = length > context.break_even;
-            self.lengths.count(context.kind, length);
-            self.counters.waits.count(context.kind, record.was_late);
-        }
-    }
-
-    /// The worker that may take the turn now, by [`best`].
+    /// The worker that may take the turn now, and suits it [best](Fit). Where one of them counts no tokens,
+    /// or the prompt is larger than all of them, nothing is known that could hold the turn.
     pub(super) fn choose(&self, begin: &Begin, rows: &[Candidate]) -> Option<Choice> {
-        let uncounted = rows.iter().any(|row| self.capacity(row.worker).is_none());
-        if rows.is_empty() || uncounted || self.fits_nowhere(begin, rows) {
-            return Some(self.anywhere(begin, rows));
+        let mut best: Option<Fit<'_>> = None;
+        let mut fits_somewhere = false;
+        for row in rows {
+            let room = self.table.rooms.get(&row.worker);
+            let Some((room, capacity)) = room.and_then(|room| Some((room, room.capacity?))) else {
+                return Some(self.anywhere(begin, rows));
+            };
+            fits_somewhere |= u64::from(begin.prompt_tokens) <= capacity;
+            if self.refusal(begin, row, room, capacity).is_none() {
+                let fit = Fit::of(begin, row, Some(room));
+                best = Some(best.map_or(fit, |best| best.or(fit)));
+            }
         }
-        let may = rows.iter().filter(|row| self.refusal(begin, row).is_none());
-        Some(self.choice(begin, best(begin.prompt_tokens, may)?))
+        match fits_somewhere {
+            true => Some(self.choice(begin, best?.row)),
+            false => Some(self.anywhere(begin, rows)),
+        }
     }
 
     /// The worker that a turn goes to which has waited for too long.
     pub(super) fn force(&mut self, begin: &Begin, rows: &[Candidate]) -> Option<Choice> {
-        let best = best(begin.prompt_tokens, rows.iter())?;
+        let rooms = &self.table.rooms;
+        let fits = rows
+            .iter()
+            .map(|row| Fit::of(begin, row, rooms.get(&row.worker)));
+        let best = fits.reduce(Fit::or)?;
         self.counters.forced += 1;
-        Some(self.choice(begin, best))
+        Some(self.choice(begin, best.row))
     }
 
     fn choice(&self, begin: &Begin, row: &Candidate) -> Choice {
-        let uncached = begin.prompt_tokens.saturating_sub(row.overlap_tokens);
+        let uncached = self.work(begin, row);
         let is_cold = uncached > self.table.config.warm_limit(begin.prompt_tokens);
         Choice {
             worker: Some(row.worker),
             uncached,
+            fetched: row.host_tokens,
             running: running(row),
             is_cold,
             is_free: !is_cold,
         }
+    }
+
+    /// Tokens that have to be computed; those that come back from the host tier count as what that costs.
+    fn work(&self, begin: &Begin, row: &Candidate) -> u32 {
+        let uncached = begin.prompt_tokens.saturating_sub(row.overlap_tokens);
+        let fetched = row.host_tokens.min(uncached);
+        uncached - fetched + share(fetched.into(), self.table.config.fetch_share) as u32
     }
 
     /// Nothing is known that could hold the turn; the cost decides where it goes.
@@ -98,6 +117,7 @@ impl Lease {
         Choice {
             worker: begin.pin,
             uncached: begin.prompt_tokens.saturating_sub(most),
+            fetched: 0,
             running: 0,
             is_cold: false,
             is_free: true,
@@ -105,26 +125,26 @@ impl Lease {
     }
 
     /// Why the turn may not go to this worker now, if so.
-    pub(super) fn refusal(&self, begin: &Begin, row: &Candidate) -> Option<Why> {
-        let room = self.table.rooms.get(&row.worker)?;
-        let capacity = room.capacity?;
-        let running = running(row);
+    fn refusal(&self, begin: &Begin, row: &Candidate, room: &Room, capacity: u64) -> Option<Why> {
+        let (running, need) = (running(row), u64::from(row.additional_tokens));
+        // What others do there may never end.
+        if room.turns == 0 && need <= capacity {
+            return None;
+        }
         if running > capacity {
             return Some(Why::Running {
                 have: capacity.saturating_sub(row.active_tokens),
-                need: u64::from(row.additional_tokens),
+                need,
             });
         }
-        let uncached = begin.prompt_tokens.saturating_sub(row.overlap_tokens);
-        let is_cold = uncached > self.table.config.warm_limit(begin.prompt_tokens);
-        if !is_cold || row.requests == 0 {
+        if self.work(begin, row) <= self.table.config.warm_limit(begin.prompt_tokens) {
             return None;
         }
         let needed = running + room.claimed() - self.own_claim(begin.program, row.worker);
         if needed > capacity {
             return Some(Why::Leases {
-                have: capacity.saturating_sub(needed - u64::from(row.additional_tokens)),
-                need: u64::from(row.additional_tokens),
+                have: capacity.saturating_sub(needed - need),
+                need,
                 next_end: room.next_end(),
             });
         }
@@ -135,9 +155,10 @@ impl Lease {
     /// Why each worker does not take the turn now.
     pub(super) fn refusals(&self, begin: &Begin, rows: &[Candidate], out: &mut Vec<Refusal>) {
         let refused = rows.iter().filter_map(|row| {
+            let room = self.table.rooms.get(&row.worker)?;
             Some(Refusal {
                 worker: row.worker,
-                why: self.refusal(begin, row)?,
+                why: self.refusal(begin, row, room, room.capacity?)?,
             })
         });
         out.extend(refused);
@@ -155,41 +176,25 @@ impl Lease {
         }
     }
 
-    fn capacity(&self, worker: WorkerId) -> Option<u64> {
-        self.table.rooms.get(&worker)?.capacity
-    }
-
-    /// Whether the prompt is larger than any of these workers.
-    fn fits_nowhere(&self, begin: &Begin, rows: &[Candidate]) -> bool {
-        let need = u64::from(begin.prompt_tokens);
-        rows.iter()
-            .all(|row| self.capacity(row.worker).is_some_and(|all| all < need))
-    }
-
     /// Lets a turn go.
     pub(super) fn go(&mut self, begin: Begin, choice: Choice, out: &mut Vec<Release>) {
         match choice.is_cold {
             true => self.counters.cold += 1,
             false => self.counters.warm += 1,
         }
-        self.table.turns.insert(
-            begin.ticket,
-            Turn {
-                begin,
-                gate: Gate::Running(Run {
-                    worker: None,
-                    since: self.clock,
-                    uncached: choice.uncached,
-                    tokens: begin.prompt_tokens,
-                    is_refill: choice.is_cold,
-                    has_token: false,
-                }),
-            },
-        );
-        if let Some(worker) = choice.worker {
-            self.settle_on(begin, worker, choice);
-        } else {
-            self.forget_context(begin.program);
+        let run = Run {
+            worker: choice.worker,
+            since: self.clock,
+            uncached: choice.uncached,
+            tokens: begin.prompt_tokens,
+            is_refill: choice.is_cold,
+            has_token: false,
+        };
+        let gate = Gate::Running(run);
+        self.table.turns.insert(begin.ticket, Turn { begin, gate });
+        match choice.worker {
+            Some(worker) => self.settle_on(begin.program, worker, &run, choice),
+            None => self.forget_context(begin.program),
         }
         // A context that is used again may have kept others behind it from going.
         self.is_news = true;
@@ -199,26 +204,19 @@ impl Lease {
         });
     }
 
-    /// The turn runs on `worker` from now on, on what its program has left there.
-    fn settle_on(&mut self, begin: Begin, worker: WorkerId, choice: Choice) {
-        let record = self.table.programs.get_mut(&begin.program);
+    /// A turn runs on `worker` from now on, on what its program has left there.
+    fn settle_on(&mut self, program: ProgramId, worker: WorkerId, run: &Run, choice: Choice) {
+        let record = self.table.programs.get_mut(&program);
         let context = record.and_then(|record| record.context.take());
-        if let Some(context) = context {
-            match context.worker == worker {
-                true => self.table.reuse(context),
-                false => self.table.give_up(context),
-            }
+        let back = context.filter(|context| context.worker == worker);
+        if let (Some(context), None) = (context, back) {
+            self.table.give_up(context);
         }
-        if let Some(Turn {
-            gate: Gate::Running(run),
-            ..
-        }) = self.table.turns.get_mut(&begin.ticket)
-        {
-            run.worker = Some(worker);
-            let run = *run;
-            self.table.occupy(&run);
-        }
-        let surrendered = self.table.make_room(worker, choice.running);
+        let back = back.map(|context| Back {
+            context,
+            found: choice.fetched,
+        });
+        let surrendered = self.table.seat(worker, run, back, choice.running);
         self.counters.surrendered += surrendered as u64;
     }
 
@@ -349,27 +347,52 @@ impl Lease {
     }
 }
 
-/// The row that suits a prompt best. Where most of it is cached the turn continues something, and the
-/// one with least to compute has it, then the one with the least running. Little in common, such as a
-/// system prompt, binds a turn to nobody, however little there is to compute: the cost, which knows the
-/// load, decides. The first of equals.
-fn best<'a>(
-    prompt_tokens: u32,
-    rows: impl Iterator<Item = &'a Candidate>,
-) -> Option<&'a Candidate> {
-    let continued = |row: &Candidate| match row.overlap_tokens > prompt_tokens / 2 {
-        true => row.overlap_tokens,
-        false => 0,
-    };
-    rows.min_by(|a, b| {
-        let by_prefix = continued(b).cmp(&continued(a));
-        let by_cost = || match continued(a) {
-            0 => a.cost.total_cmp(&b.cost),
+/// A worker that a turn may go to, by what suits its prompt.
+///
+/// Where most of it is cached the turn continues something, and the one with least to compute has it,
+/// then the one with the least running. Little in common, such as a system prompt, binds a turn to
+/// nobody, however little there is to compute: the cost, which knows the load, decides, then what runs,
+/// and then how much room contexts have. The first of equals.
+#[derive(Clone, Copy)]
+struct Fit<'a> {
+    row: &'a Candidate,
+    /// Tokens of what it continues.
+    continued: u32,
+    room: Option<&'a Room>,
+}
+
+impl<'a> Fit<'a> {
+    fn of(begin: &Begin, row: &'a Candidate, room: Option<&'a Room>) -> Self {
+        let kept = row.overlap_tokens.saturating_add(row.host_tokens);
+        Self {
+            row,
+            continued: if kept > begin.prompt_tokens / 2 {
+                kept
+            } else {
+                0
+            },
+            room,
+        }
+    }
+
+    /// What runs there, and tokens of contexts that no turn is using.
+    fn load(&self) -> (u64, u64, WorkerId) {
+        let idle = self.room.map_or(0, |room| room.leased() + room.spent());
+        (self.row.active_tokens, idle, self.row.worker)
+    }
+
+    fn or(self, other: Self) -> Self {
+        let by_prefix = other.continued.cmp(&self.continued);
+        let by_cost = || match self.continued {
+            0 => self.row.cost.total_cmp(&other.row.cost),
             _ => Ordering::Equal,
         };
-        let by_load = || (a.active_tokens, a.worker).cmp(&(b.active_tokens, b.worker));
-        by_prefix.then_with(by_cost).then_with(by_load)
-    })
+        let by_load = || self.load().cmp(&other.load());
+        match by_prefix.then_with(by_cost).then_with(by_load) {
+            Ordering::Greater => other,
+            Ordering::Less | Ordering::Equal => self,
+        }
+    }
 }
 
 /// Tokens that run on the row's worker when the turn does.
@@ -379,7 +402,8 @@ fn running(row: &Candidate) -> u64 {
 }
 
 /// How long a context of `tokens` may keep its room until that has cost as much as a refill, times
-/// theta, while the head of the queue has waited for `waited`.
+/// theta, while the head of the queue has waited for `waited`. A refill costs the less the more of what
+/// gives way comes back from the host tier.
 ///
 /// Twice that where nobody waits, once where the head has waited for a quarter of it (at a theta of 1),
 /// less the longer it waits, but no less than [`IN_HASTE`]: the longer people wait, the sooner room has
@@ -389,7 +413,12 @@ fn worth(room: &Room, config: &LeaseConfig, tokens: u32, waited: Micros) -> Micr
     let Some(capacity) = room.capacity.filter(|_| tokens > 0) else {
         return Micros(u64::MAX);
     };
-    let even = u128::from(room.refill.time(tokens).0) * u128::from(capacity) / u128::from(tokens);
+    let spared = share(
+        u64::from(WHOLE) - u64::from(config.fetch_share),
+        room.regained,
+    );
+    let refill = share(room.refill.time(tokens).0, (WHOLE - spared) as u32);
+    let even = u128::from(refill) * u128::from(capacity) / u128::from(tokens);
     let haste = even + HASTE * u128::from(waited.0);
     let most = match config.eviction {
         Eviction::LeaseEnd => AT_EASE,

@@ -76,6 +76,28 @@ fn a_session_goes_on_where_it_is_while_others_wait() {
 }
 
 #[test]
+fn a_receipt_says_what_the_host_tier_has_of_a_session_that_had_to_give_way() {
+    let policy = LeaseConfig {
+        host_tokens: 20_000,
+        ..LeaseConfig::default()
+    };
+    let mut bench = Bench::new(AdmissionConfig::Lease(policy), Some(10_000));
+    let prompt = tokens(1, 4_032);
+    for (session, prompt) in [("a", &prompt[..3_968]), ("b", &tokens(2, 8_000))] {
+        let (id, _) = bench.go(session, prompt);
+        bench.health(B, Health::Down);
+        bench.complete(id, &used_tools());
+        bench.after(3_600);
+    }
+    let (_, again) = bench.go("a", &prompt);
+    let row = bench.scheduler.receipt(again.receipt).unwrap().candidates[0];
+    assert_eq!(
+        (row.worker, row.overlap_tokens, row.host_tokens),
+        (A, 2_000, 1_968)
+    );
+}
+
+#[test]
 fn what_others_were_let_use_is_not_believed_to_be_there_any_more() {
     let mut bench = lease(Eviction::LeaseEnd);
     let prompt = tokens(1, 4_032);
@@ -155,6 +177,8 @@ fn what_others_do_there_counts_as_load_until_it_is_over() {
         tokens: 9_000,
     };
     untracked(&mut bench, A, others);
+    // One turn goes whatever others do: they may never end.
+    let (first, _) = bench.go("first", &tokens(3, 4_000));
     let held = bench.hold("a", &tokens(1, 4_000));
     let row = |bench: &mut Bench| {
         let prompt = tokens(2, 640);
@@ -165,14 +189,18 @@ fn what_others_do_there_counts_as_load_until_it_is_over() {
         found.unwrap().1[0]
     };
     let before = row(&mut bench);
-    assert_eq!((before.requests, before.active_tokens), (3, 9_000));
+    assert_eq!((before.requests, before.active_tokens), (4, 12_968));
+    first_token(&mut bench, first);
+    assert_eq!(bench.settled, []);
     untracked(&mut bench, A, Untracked::default());
     let [settled] = bench.settled[..] else {
         panic!("{:?}", bench.settled);
     };
     assert_eq!(settled.reservation, held);
     assert!(matches!(settled.outcome, Outcome::Go(_)));
-    bench.complete(held, &Completion::default());
+    for id in [first, held] {
+        bench.complete(id, &Completion::default());
+    }
     bench.assert_empty();
     let nobody = (bench.scheduler).set_untracked(bench.now, B, others, &mut Vec::new());
     assert_eq!(nobody.unwrap_err().code(), "UNKNOWN_ID");
