@@ -1,5 +1,6 @@
 /** Most turns and sessions a worker, shares of tenants and priorities, as whoever submits meets them. */
 import test from 'ava'
+import { renderReceipt, renderStatus } from '../src/cli/render.js'
 import type { Hold, SchedulerOptions, Turn, TurnRequest } from '../src/index.js'
 import { chat, crowdedTurn, type Fleet, fleet, settled } from './support/requests.js'
 
@@ -287,6 +288,22 @@ function hashes(name: string, blocks: number): BigUint64Array {
   const seed = BigInt([...name].reduce((sum, letter) => sum * 31 + letter.charCodeAt(0), 7))
   return BigUint64Array.from({ length: blocks }, (_, n) => (seed << 20n) + BigInt(n))
 }
+
+test('who waits for what is in the status, and why one has waited in its receipt', async (t) => {
+  using f = one({ maxRunning: 1 })
+  const first = await f.scheduler.submit(of('x', 'running'))
+  t.notRegex(renderStatus(f.scheduler.status()), /waits/)
+  const wait = f.scheduler.submit(of('blue', 'held', { priority: 2 }))
+  f.pass(1500)
+  const page = renderStatus(f.scheduler.status())
+  t.regex(page, /waits +tenant +for +place +seconds +expected +priority\n/)
+  t.regex(page, /held +blue +max-running +1 +1\.500 +- +2\n/)
+  first.complete({ promptTokens: 10 })
+  const receipt = f.scheduler.receipt((await wait).receiptId)
+  const told = renderReceipt(receipt as NonNullable<typeof receipt>)
+  t.regex(told, /held 1\.500 s from place 1 for a worker that runs fewer turns than are allowed/)
+  t.regex(told, /\n +a: ran 1 turns of 1 allowed/)
+})
 
 test('gates that cannot be are refused by name', (t) => {
   const refused: [Admission, string][] = [
