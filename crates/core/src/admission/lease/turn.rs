@@ -125,12 +125,14 @@ impl Lease {
     }
 
     /// Why the turn may not go to this worker now, if so.
+    #[inline]
     fn refusal(&self, begin: &Begin, row: &Candidate, room: &Room, capacity: u64) -> Option<Why> {
-        let (running, need) = (running(row), u64::from(row.additional_tokens));
+        let need = u64::from(row.additional_tokens);
         // What others do there may never end.
         if room.turns == 0 && need <= capacity {
             return None;
         }
+        let running = running(row);
         if running > capacity {
             return Some(Why::Running {
                 have: capacity.saturating_sub(row.active_tokens),
