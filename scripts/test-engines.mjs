@@ -13,7 +13,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { build, root } from './build.mjs'
-import { tally } from './engines/agreement.mjs'
+import { tally, tallyKnown } from './engines/agreement.mjs'
 import { exact, kill, lose, reset } from './engines/faults.mjs'
 import { hitRate, play, roundRobin, through } from './engines/play.mjs'
 import { Relay } from './engines/relay.mjs'
@@ -40,6 +40,7 @@ if (versions.length !== 2 || unknown !== undefined) {
 build()
 const { Scheduler } = await import('../dist/index.mjs')
 const { startGateway } = await import('../dist/gateway/index.js')
+const { probe } = await import('../dist/cli/probe.js')
 for (const version of new Set(versions)) install(values.folder, version)
 
 const ports = await freePorts(6)
@@ -86,7 +87,7 @@ function scheduler({ events, tokens }) {
     })),
     targets: { [MODEL]: { workers: ids } },
     metrics: { intervalMs: 1_000 },
-    ...(tokens && { tokens: { from: 'engine', timeoutMs: 20_000 } }),
+    ...(tokens && { tokens: { from: tokens, timeoutMs: 20_000 } }),
   })
 }
 
@@ -120,10 +121,17 @@ const sessions = (salt, count, seed) =>
 const found = { versions, blocks: Number(values.blocks), startSeconds, load: [load()] }
 
 // By events: one turn at a time, then several.
-const gateway = await gatewayOf({ events: true, tokens: true })
+const gateway = await gatewayOf({ events: true, tokens: 'engine' })
 await Promise.all(ids.map((id) => exact(gateway.scheduler, id)))
 const ask = through(gateway)
 const world = { engines, byId, relays, relayed: 'a', scheduler: gateway.scheduler, ask }
+found.probes = []
+for (const [id, engine] of byId) {
+  const what = { scheduler: gateway.scheduler, worker: id, url: engine.url, headers: {} }
+  const how = { model: MODEL, target: MODEL, blockTokens: BLOCK_TOKENS }
+  found.probes.push(await probe({ ...what, ...how, asksRenderer: true, waitMs: 10_000 }))
+}
+say(`probes: ${JSON.stringify(found.probes)}`)
 // With nothing in common, so that they spread over both.
 const apart = Array.from({ length: 10 }, (_, n) => new Session(`alone-${n}`, n, 11 + n))
 const alone = await play(apart, { turns: 8, parallel: 1, ask })
@@ -151,17 +159,18 @@ await gateway.end()
 
 // The same sessions by what each policy knows; every policy with caches that are empty.
 const policies = {
-  exact: () => gatewayOf({ events: true, tokens: true }),
-  predicted: () => gatewayOf({ events: false, tokens: false }),
+  exact: () => gatewayOf({ events: true, tokens: 'engine' }),
+  answers: () => gatewayOf({ events: true, tokens: 'answers' }),
+  predicted: () => gatewayOf({ events: false, tokens: undefined }),
 }
 const plans = { turns: 7, parallel: 3 }
-const played = { exact: [], predicted: [], 'round robin': [] }
+const played = { exact: [], answers: [], predicted: [], 'round robin': [] }
 const pressed = []
 for (let round = 0; round < ROUNDS; round += 1) {
   for (const [name, records] of Object.entries(played)) {
     await emptied()
     const own = await policies[name]?.()
-    if (name === 'exact') await known(own.scheduler, round)
+    if (name === 'exact' || name === 'answers') await known(own.scheduler, `${name}-${round}`)
     const how = own === undefined ? roundRobin(engines, MODEL) : through(own)
     const these = sessions(`${name.replace(' ', '-')}-${round}`, 12, 21 + round)
     const told = await play(these, { ...plans, ask: how })
@@ -172,6 +181,8 @@ for (let round = 0; round < ROUNDS; round += 1) {
   }
 }
 found.pressed = tally(pressed, relays)
+found.answers = tallyKnown(played.answers, relays)
+say(`by earlier answers: ${JSON.stringify(found.answers)}`)
 found.policies = Object.fromEntries(
   Object.entries(played).map(([name, records]) => {
     return [name, { hitRate: hitRate(records), turns: records.length }]

@@ -25,6 +25,38 @@ export function judge(record, relay) {
   return relay.said('BlockStored', unknown) > 2 ? 'stored meanwhile' : 'under-promise'
 }
 
+/**
+ * Of turns that are known by earlier answers: how many and how far, and what was believed and not there. What
+ * was answered last is cached too and not known, so that less may be believed than there is.
+ */
+export function tallyKnown(records, relays) {
+  const known = records.filter((r) => r.origin === 'answers' && r.exactTokens > 0)
+  const short = known.filter((r) => r.trust === 'exact' && r.predicted > r.cachedTokens)
+  const isRemoved = ({ decided, to, worker }) =>
+    relays.get(worker).said('BlockRemoved', { madeUntil: to, cameAfter: decided - SLACK_MS }) > 0
+  const sum = (of) => known.reduce((all, record) => all + of(record), 0)
+  return {
+    turns: records.length,
+    known: known.length,
+    share: known.length / Math.max(1, records.length),
+    exactShare:
+      sum((r) => r.exactTokens) /
+      Math.max(
+        1,
+        sum((r) => r.promptTokens),
+      ),
+    foreseen:
+      sum((r) => Math.min(r.predicted, r.cachedTokens)) /
+      Math.max(
+        1,
+        sum((r) => r.cachedTokens),
+      ),
+    removedMeanwhile: short.filter(isRemoved).length,
+    overPromises: short.filter((r) => !isRemoved(r)).length,
+    shown: records.filter((r) => r.hasTokens).length,
+  }
+}
+
 export function tally(records, relays) {
   const counts = {}
   for (const record of records) {

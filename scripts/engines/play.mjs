@@ -44,6 +44,8 @@ export async function send(url, session, { turn, model }) {
     promptTokens: usage.prompt_tokens,
     // vLLM 0.23 has null for zero.
     cachedTokens: usage.prompt_tokens_details?.cached_tokens ?? 0,
+    // Nobody here has asked for tokens.
+    hasTokens: text.includes('token_ids":['),
     headers: response.headers,
   }
 }
@@ -65,6 +67,7 @@ export function through(gateway) {
       worker: receipt.worker,
       origin: receipt.prompt.origin,
       knownTokens: receipt.prompt.tokens,
+      exactTokens: receipt.prompt.exactTokens,
       predicted: receipt.predictedCachedTokens,
       trust: receipt.evidence.trust,
       doubt: receipt.evidence.doubt,

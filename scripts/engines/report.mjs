@@ -24,14 +24,21 @@ function agreement(name, { judged, share, unexplained, overPromises, otherLength
   ]
 }
 
-export function rowsOf({ alone, together, pressed, reset, lost, killed, policies, minutes }) {
+export function rowsOf(found) {
+  const { alone, together, pressed, reset, lost, killed, policies, answers, minutes } = found
+
   const all = {
     judged: alone.judged + together.judged + pressed.judged,
     right: alone.right + together.right + pressed.right,
   }
   const { exact, predicted, 'round robin': turns } = policies
   const first = reset.records[0]
+  const sum = (of) => found.probes.reduce((sum, each) => sum + of(each), 0)
+  const [told, expected] = [sum((each) => each.toldTokens), sum((each) => each.expectedTokens)]
+  const failed = sum(({ error, renderer }) => Number(error !== null || renderer !== null))
   return [
+    row('probe.tokens_told', told, 'tokens', [`${expected}`, told === expected && told > 0]),
+    row('probe.failed_or_rendered_otherwise', failed, 'engines', none(failed)),
     ...agreement('alone', alone),
     row('alone.both_engines', alone.workers.length, 'engines', atLeast(2, alone.workers.length)),
     ...agreement('together', together),
@@ -65,8 +72,15 @@ export function rowsOf({ alone, together, pressed, reset, lost, killed, policies
       'more than round robin',
       exact.hitRate > turns.hitRate,
     ]),
+    row('hit_rate.answers', round(policies.answers.hitRate), 'share'),
     row('hit_rate.predicted', round(predicted.hitRate), 'share'),
     row('hit_rate.round_robin', round(turns.hitRate), 'share'),
+    row('answers.turns_known', round(answers.share), 'share', atLeast(0.3, answers.share)),
+    row('answers.tokens_known', round(answers.exactShare), 'share'),
+    row('answers.cached_foreseen', round(answers.foreseen), 'share'),
+    row('answers.removed_meanwhile', answers.removedMeanwhile, 'turns'),
+    row('answers.over_promises', answers.overPromises, 'turns', none(answers.overPromises)),
+    row('answers.tokens_shown', answers.shown, 'turns', none(answers.shown)),
     row('minutes', round(minutes, 1), 'min', ['less than 30', minutes < 30]),
   ]
 }
@@ -89,8 +103,8 @@ const countsOf = ({ counts }) =>
     .join(', ')
 
 export function page(found) {
-  const { versions, blocks, startSeconds, load, alone, together, reset, lost, killed, policies } =
-    found
+  const { versions, blocks, startSeconds, load, alone, together } = found
+  const { reset, lost, killed, policies, answers } = found
   const own = JSON.parse(readFileSync(join(import.meta.dirname, '../../package.json'), 'utf8'))
   const agreementLines = [
     ['one turn at a time', alone],
@@ -102,6 +116,20 @@ export function page(found) {
     percent(hitRate),
     turns,
   ])
+  const broken = [
+    [
+      `the cache of an engine is reset, and the gateway told`,
+      `credit of ${reset.before} tokens before, ${reset.after} in the next decision; the engine then reported ${reset.records[0].cachedTokens} cached; later turns: ${countsOf(reset.again)}`,
+    ],
+    [
+      `${lost.lost} messages lost on the way`,
+      `noticed with the next one, ${lost.replays} replay, exact again after ${lost.recovered} ms; later turns: ${countsOf(lost.after)}`,
+    ],
+    [
+      `an engine killed (SIGKILL) and started again`,
+      `credit of ${killed.before} tokens gone within ${killed.voided} ms; its session went ${killed.wentElsewhere ? 'elsewhere' : 'to the dead engine'}; ${killed.empty} tokens counted after ${Math.round(killed.seconds)} s of restart; later turns: ${countsOf(killed.after)}`,
+    ],
+  ]
   return `# Real engines
 
 \`\`\`
@@ -114,15 +142,15 @@ Run on ${new Date().toISOString().slice(0, 10)}: Warmpath ${own.version}, Node $
 
 ${tableOf(['turns', 'all', 'verdicts', 'over-promised without a reason', 'prompts of another length'], agreementLines)}
 
-| broken on purpose | what came of it |
-| --- | --- |
-| the cache of an engine is reset, and the gateway told | credit of ${reset.before} tokens before, ${reset.after} in the next decision; the engine then reported ${reset.records[0].cachedTokens} cached; later turns: ${countsOf(reset.again)} |
-| ${lost.lost} messages lost on the way | noticed with the next one, ${lost.replays} replay, exact again after ${lost.recovered} ms; later turns: ${countsOf(lost.after)} |
-| an engine killed (SIGKILL) and started again | credit of ${killed.before} tokens gone within ${killed.voided} ms; its session went ${killed.wentElsewhere ? 'elsewhere' : 'to the dead engine'}; ${killed.empty} tokens counted after ${Math.round(killed.seconds)} s of restart; later turns: ${countsOf(killed.after)} |
+**Probes** (\`warmpath doctor --probe\`): ${found.probes.map((p) => p.error ?? `a prompt of ${p.promptTokens} tokens, of which ${p.toldTokens} of ${p.expectedTokens} were told of and ${p.renderer === null ? 'each rendered alike' : 'not all rendered alike'}`).join('; ')}.
+
+${tableOf(['broken on purpose', 'what came of it'], broken)}
 
 Three rounds of twelve sessions whose contexts fit into the two caches once and not twice, three turns at a time, caches emptied before each policy; cached share of all prompt tokens by the engines' own word:
 
 ${tableOf(['policy', 'cached', 'turns'], rates)}
+
+**Tokens from answers** (\`tokens: { from: 'answers' }\`, the row \`answers\` above): ${answers.known} of ${answers.turns} turns were known by the tokens of earlier ones (the others had none, or not two that prove it), by ${percent(answers.exactShare)} of their prompts; what was believed was ${percent(answers.foreseen)} of what the engines then had, which is more by the last answer. Of ${answers.known} promises ${answers.overPromises} were too high without a reason, ${answers.removedMeanwhile} because the engine removed blocks meanwhile; ${answers.shown} answers showed the client tokens that it had not asked for.
 
 **What it does not cover.** Tiers beyond the device, adapters, several ranks, several cache groups and any engine but vLLM: these need a GPU. Their messages are in the recorded captures that the tests replay, or made by the engines' own encoders.
 `
