@@ -2,7 +2,7 @@
 //!
 //! `cargo run --release -p warmpath-sim --example late_events`: agent sessions on two engines whose caches do
 //! not hold all of them, each event so late, and what was promised beside what the engines then had. The
-//! figures of docs/decisions/0014 are from here. Deterministic.
+//! figures of docs/decisions/0015 are from here. Deterministic.
 #![allow(clippy::print_stdout, reason = "a command prints its result")]
 
 use warmpath_core::Micros;
