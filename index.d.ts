@@ -65,6 +65,9 @@ export declare function completeTurn(handle: SchedulerHandle, now: number, reser
 /** What has happened so far, as JSON. */
 export declare function counts(handle: SchedulerHandle): string
 
+/** Has a worker give its sessions away until a time: so many of them, or, for 0, all, and then it drains. */
+export declare function departWorker(handle: SchedulerHandle, now: number, worker: number, sessions: number, until: number, out: Float64Array): void
+
 /** Forgets a session. */
 export declare function endSession(handle: SchedulerHandle, now: number, tenant: string, session: string, out: Float64Array): void
 

@@ -846,6 +846,7 @@ module.exports.checkOptions = nativeBinding.checkOptions
 module.exports.closeScheduler = nativeBinding.closeScheduler
 module.exports.completeTurn = nativeBinding.completeTurn
 module.exports.counts = nativeBinding.counts
+module.exports.departWorker = nativeBinding.departWorker
 module.exports.endSession = nativeBinding.endSession
 module.exports.endSnapshot = nativeBinding.endSnapshot
 module.exports.engineAdvance = nativeBinding.engineAdvance

@@ -30,7 +30,7 @@ const ROOMS: Record<string, readonly string[]> = {
   link: ['argument', 'clock', 'config', 'dialects', 'errors', 'native'],
   trace: ['clock', 'config', 'dialects', 'errors', 'identity', 'link', 'telemetry'],
   turn: BELOW_A_TURN,
-  fleet: ['config', 'errors', 'link', 'native'],
+  fleet: ['argument', 'config', 'errors', 'link', 'native'],
   exact: [...BELOW_A_TURN, 'engines', 'turn'],
   'engine-pull': ['engines', 'link', 'native'],
   'engine-load': ['config', 'engines', 'link', 'native'],

@@ -71,9 +71,11 @@ test('the native options carry every default', (t) => {
       overlapDecay: 0,
       prefillScale: 8,
       requestWeight: 0,
+      queuePatience: 2,
       temperature: 0,
     },
     pools: [],
+    affinity: { mode: 'off', creditTokens: 4096 },
     limits: {
       sessions: 100_000,
       reservations: 100_000,

@@ -27,6 +27,12 @@ const POLICIES: Record<string, Partial<SchedulerOptions>> = {
     admission: { policy: 'thunderagent', intervalMs: 1_000, maxRunning: 1, maxSessions: 3 },
   },
   warm: { score: { temperature: 0.5 }, seed: 7 },
+  soft: { sessionAffinity: { mode: 'soft', creditTokens: 300 }, fanOut: { minTokens: 200 } },
+  hard: {
+    sessionAffinity: { mode: 'hard' },
+    fanOut: { minTokens: 200, maxWaitSeconds: 4 },
+    admission: { policy: 'lease' },
+  },
   targets: {
     workers: ['a', 'b', 'c'].map((id) => ({ id, url: `http://${id}`, capacityTokens: 6_000 })),
     targets: {

@@ -13,6 +13,7 @@ export {
   DEFAULT_SCORE,
   type EnvCredential,
   env,
+  type FanOutOptions,
   type ForwardOptions,
   type Grade,
   type HysteresisOptions,
@@ -33,6 +34,7 @@ export {
   type SaarOptions,
   type SchedulerOptions,
   type ScoreOptions,
+  type SessionAffinityOptions,
   type TargetOptions,
   type Tokenize,
   type TokenOptions,
@@ -52,6 +54,7 @@ export {
   type Usage,
 } from './dialects/index.js'
 export { ERROR_CODES, type ErrorCode, type ErrorOptions, WarmpathError } from './errors.js'
+export type { DrainOptions, ShedOptions } from './fleet/depart.js'
 export type { Reconfigured } from './fleet.js'
 export { responseHeaders, upstreamUrl, withoutCredentials } from './forward/index.js'
 export { type HeaderMap, type HeadersLike, readHeaders } from './identity/index.js'

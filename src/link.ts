@@ -84,7 +84,8 @@ export interface HoldState {
 
 /**
  * What a held turn waits for: the `owner` of its lock, a worker below `max-running` or `max-sessions`,
- * behind other tenants (`tenant-share`) or higher classes (`priority`), or what the policy holds for (`room`).
+ * behind other tenants (`tenant-share`) or higher classes (`priority`), what the policy holds for (`room`), or
+ * the first token of a turn that computes the beginning of its prompt (`leader`).
  */
 export type HoldReason =
   | 'owner'
@@ -93,6 +94,7 @@ export type HoldReason =
   | 'tenant-share'
   | 'priority'
   | 'room'
+  | 'leader'
 
 export interface Waiter {
   settle(settlement: Settlement): void

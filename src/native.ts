@@ -150,6 +150,14 @@ export interface NativeFace {
     health: number,
     out: Float64Array,
   ): void
+  departWorker(
+    handle: SchedulerHandle,
+    now: number,
+    worker: number,
+    sessions: number,
+    until: number,
+    out: Float64Array,
+  ): void
   resetCache(handle: SchedulerHandle, now: number, worker: number, out: Float64Array): void
   endSession(
     handle: SchedulerHandle,

@@ -31,6 +31,13 @@ import { EngineLoad } from './engine-load.js'
 import { EnginePull } from './engine-pull.js'
 import { fromNative, WarmpathError } from './errors.js'
 import { Exact, type Known } from './exact.js'
+import {
+  type DrainOptions,
+  deadlineOf,
+  departWorker,
+  type ShedOptions,
+  shedOf,
+} from './fleet/depart.js'
 import { Fleet, type Reconfigured, refuseFixed } from './fleet.js'
 import { hasOwnCredential, requestHeaders } from './forward/index.js'
 import { type HeadersLike, readHeaders } from './identity/index.js'
@@ -357,12 +364,26 @@ export class Scheduler {
     this.#link.call((handle, now, out) => native.setCapacity(handle, now, index, tokens, out))
   }
 
-  /** No new turns; what runs goes on. Throws UNKNOWN_ID, as do the other two. */
-  drainWorker(id: string): void {
-    this.#setHealth(id, 'draining')
+  /**
+   * No new turns; what runs goes on. With a deadline: nobody new, and each session that is there goes
+   * elsewhere with its first turn that breaks nothing (no tool loop open, lease run out); at the deadline
+   * the rest. Throws UNKNOWN_ID, and INVALID_ARGUMENT for one with a deadline that is not up.
+   */
+  drainWorker(id: string, options: DrainOptions = {}): void {
+    const seconds = deadlineOf(options)
+    if (seconds === undefined) this.#setHealth(id, 'draining')
+    else departWorker(this.#link, { id, seconds, sessions: 0 })
   }
 
-  /** Forgets the worker and its cache. Its name may be used again. */
+  /**
+   * So many sessions go elsewhere, as from a worker that drains, and nobody new comes; when they have, or at
+   * the deadline, it is as before. Throws UNKNOWN_ID, and INVALID_ARGUMENT for one that is not up.
+   */
+  shedSessions(id: string, options: ShedOptions): void {
+    departWorker(this.#link, shedOf(id, options))
+  }
+
+  /** Forgets the worker and its cache. Its name may be used again. Throws UNKNOWN_ID. */
   removeWorker(id: string): void {
     this.#setHealth(id, 'removed')
   }

@@ -25,8 +25,11 @@ interface TraceSources {
    * sessions of their own.
    */
   keepSideChains?: boolean
-  /** Only a part: the first turns of each session, sessions whose contexts fit, the smallest ones. */
-  select?: { firstTurns?: number; largestContext?: number; smallest?: number }
+  /**
+   * Only a part: the first turns of each session, sessions whose contexts fit, the smallest ones; and with
+   * arrivals and pauses that pass a whole number of times as fast.
+   */
+  select?: { firstTurns?: number; largestContext?: number; smallest?: number; faster?: number }
 }
 
 /** What generated sessions look like; what is left out is an agent with some 10,000 tokens. */
@@ -89,6 +92,10 @@ interface Scenario {
   policy: 'round-robin' | 'least-loaded' | { core: { policy: string; [option: string]: unknown } }
   /** Weights of a worker's cost. Default: those of the published router, all of them. */
   score?: { [weight: string]: number }
+  /** How strongly sessions stay, in the core's terms. Default: not at all. */
+  affinity?: { mode?: 'off' | 'soft' | 'hard'; creditTokens?: number }
+  /** Turns wait for one that computes the beginning that they share. Default: they do not. */
+  fanOut?: { maxWaitMs?: number; minTokens?: number }
   workers: number
   engine: 'dynamo-poly' | 'h100-class'
   /** Of one worker. Default: the engine model's. */

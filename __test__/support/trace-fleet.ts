@@ -145,9 +145,20 @@ export async function told({ path, seed, steps, options, trace, changes }: Told)
     }
   }
 
+  /** Refused where it is not up. */
+  const depart = (worker: string, drains: boolean) => {
+    const deadlineSeconds = draw(20)
+    try {
+      if (drains) scheduler.drainWorker(worker, { deadlineSeconds })
+      else scheduler.shedSessions(worker, { sessions: 1 + draw(3), deadlineSeconds })
+    } catch (error) {
+      if (!WarmpathError.is(error)) throw error
+    }
+  }
+
   const change = () => {
     const worker = some(names())
-    const kind = draw(14)
+    const kind = draw(16)
     if (kind === 0)
       running[draw(running.length || 1)]?.turn.next(draw(2) === 0 ? 'passing' : 'lasting')
     else if (kind === 1) scheduler.endSession(`s${draw(6)}`)
@@ -159,6 +170,7 @@ export async function told({ path, seed, steps, options, trace, changes }: Told)
     else if (kind === 2) scheduler.resetCache(worker)
     else if (kind === 12) scheduler.setCapacity(worker, 3_000 + 1_000 * draw(5))
     else if (kind === 3) scheduler.drainWorker(worker)
+    else if (kind > 13) depart(worker, kind === 14)
     else if (kind === 4) scheduler.setHealth(worker, 'down')
     else if (kind === 5) scheduler.setHealth(worker, 'limited')
     else if (kind === 6 && names().length > 2) scheduler.removeWorker(worker)

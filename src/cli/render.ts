@@ -8,6 +8,7 @@
  */
 import type { HoldReason, Receipt, Refusal, Status } from '../index.js'
 import { modelFacts, modelTable } from './render-model.js'
+import { stayFacts } from './render-stay.js'
 import { table, text, visible } from './table.js'
 
 /** Workers as a table, then the figures of the whole. */
@@ -15,7 +16,7 @@ function renderStatus(status: Status): string {
   const { sessions, reservations, holds, paused, counters, anomalies } = status
   const workers = status.workers.map((worker) => [
     worker.id,
-    worker.health,
+    worker.leaving ? 'leaving' : worker.health,
     worker.inFlight,
     worker.untracked.requests,
     worker.prefillTokens,
@@ -127,6 +128,7 @@ function renderReceipt(receipt: Receipt): string {
       ['lock', lock(receipt)],
       ...modelFacts(receipt),
       ['admission', admission(receipt)],
+      ...stayFacts(receipt),
       ['outcome', outcome(receipt)],
     ]),
     '',
@@ -199,6 +201,7 @@ const HOLD_REASONS: Readonly<Record<HoldReason, string>> = {
   'tenant-share': 'other tenants, its own being ahead of its share',
   priority: 'turns of a higher priority',
   room: 'room',
+  leader: 'the turn that computes the beginning of its prompt',
 }
 
 /** Why a worker did not take the turn when it began to wait. */

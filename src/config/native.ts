@@ -27,6 +27,7 @@ export interface KeptSteps {
 /** @param steps absent: nothing is kept */
 export function nativeOptions(config: ResolvedConfig, steps?: KeptSteps): string {
   const { cache: _ofGroups, admission, score, limits, seed } = config.settings
+  const { sessionAffinity: affinity, fanOut } = config.settings
   const { bodyBytes: _own, ...nativeLimits } = limits
   return JSON.stringify({
     groups: config.groups.map((_, group) => nativeGroup(config, group)),
@@ -36,6 +37,8 @@ export function nativeOptions(config: ResolvedConfig, steps?: KeptSteps): string
     admission,
     continuity: config.continuity,
     score,
+    affinity,
+    ...(fanOut && { fanOut }),
     limits: nativeLimits,
     seed,
     ...(steps && { steps }),

@@ -72,6 +72,8 @@ const OPTION_FIELDS = [
     'admission',
     'continuity',
     'score',
+    'sessionAffinity',
+    'fanOut',
     'cache',
     'tokens',
     'metrics',

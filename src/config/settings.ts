@@ -17,6 +17,12 @@ import {
   oneOf,
   refuse,
 } from './check.js'
+import {
+  type AffinitySettings,
+  affinitySettings,
+  type FanOutSettings,
+  fanOutSettings,
+} from './stay.js'
 import type { ScoreOptions } from './types.js'
 
 export interface Settings {
@@ -38,6 +44,8 @@ export interface Settings {
     readonly weights: Readonly<Record<string, number>>
   }
   readonly score: Readonly<Record<ScoreField, number>>
+  readonly sessionAffinity: AffinitySettings
+  readonly fanOut: FanOutSettings | undefined
   /** The rules are those of every group that has none of its own. */
   readonly cache: { readonly blockTokens: number; readonly rules: CacheRules }
   readonly limits: Readonly<Record<LimitField, number>>
@@ -48,13 +56,16 @@ export interface Settings {
  * What a scheduler weighs by without options. The weights of the published router count a block that is decoded like one that is prefilled. A turn
  * waits for the prompts before it and shares each step with what is decoded, so it feels the first far
  * more: on the traces of `npm run evidence -- --only score` 8 finds more of what is cached than 1 to 4,
- * at no later first tokens, and beyond 8 little is gained.
+ * at no later first tokens, and beyond 8 little is gained. The patience is what makes the start of many
+ * sessions at once bearable where their contexts outgrow the caches: the few long prompts wait behind each
+ * other and not before everybody; at 2.25 and more the longest of them wait for too long.
  */
 export const DEFAULT_SCORE = {
   overlapCredit: 1,
   overlapDecay: 0,
   prefillScale: 8,
   requestWeight: 0,
+  queuePatience: 2,
   temperature: 0,
 } satisfies Required<ScoreOptions>
 const LIMITS = {
@@ -92,6 +103,8 @@ export function settings(given: Fields): Settings {
   return {
     admission: admission(section(given.admission, 'admission', ADMISSION_FIELDS)),
     score: table(DEFAULT_SCORE, (field, fallback) => real(score, 'score', field, fallback)),
+    sessionAffinity: affinitySettings(given.sessionAffinity),
+    fanOut: fanOutSettings(given.fanOut),
     cache: {
       blockTokens: whole(cache, 'cache', 'blockTokens', 64, [1, 65_536]),
       rules,

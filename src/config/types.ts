@@ -325,8 +325,44 @@ export interface ScoreOptions {
   prefillScale?: number
   /** Blocks that a turn in flight counts as. Default 0. */
   requestWeight?: number
+  /**
+   * How little a prompt that has room on no worker minds the prompts that wait before it, times the share of
+   * the worker's cache that it has to compute itself: at 2 one that fills half a cache does not mind, and a
+   * longer one goes where most waits. Needs `capacityTokens`. Default 2; the published router has 0.
+   */
+  queuePatience?: number
   /** Softmax temperature; 0 (default) always takes the cheapest. */
   temperature?: number
+}
+
+/**
+ * How strongly sessions stay on the worker that has their cache, beside what that saves by itself. A session
+ * is at home there only while the cache has something of its own; through an outage it goes elsewhere and
+ * returns. Not to be mistaken for a target's `affinity`, which is told to a provider.
+ */
+export interface SessionAffinityOptions {
+  /**
+   * `off` (default): the cost decides each turn. `soft`: home is cheaper by `creditTokens`. `hard`: home takes
+   * every turn of the session while it is up and warm, whatever its load. The first turn of a child begins
+   * where its parent's prefix is, within `creditTokens`, in both.
+   */
+  mode?: 'off' | 'soft' | 'hard'
+  /**
+   * Tokens of prompt that may wait at home more than at another worker; never more than what is warm there
+   * and nowhere else needed. Default 4096.
+   */
+  creditTokens?: number
+}
+
+/**
+ * Turns that begin alike and come together wait for the first token of the first one, and then read what it
+ * has left in the cache. For sub-agents and batches over one text; hosted caches can be read only then.
+ */
+export interface FanOutOptions {
+  /** The longest that one waits so. Default 10. */
+  maxWaitSeconds?: number
+  /** Tokens of prompt that both have and no cache has: fewer are not waited for. Default 4096. */
+  minTokens?: number
 }
 
 /** The rules of every target that has none of its own, and the size of a block. */
@@ -415,6 +451,9 @@ export interface SchedulerOptions {
   admission?: AdmissionOptions
   continuity?: ContinuityOptions
   score?: ScoreOptions
+  sessionAffinity?: SessionAffinityOptions
+  /** Default false: every turn goes by itself. */
+  fanOut?: boolean | FanOutOptions
   cache?: CacheOptions
   tokens?: TokenOptions
   /**

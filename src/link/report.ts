@@ -165,6 +165,10 @@ export interface CostRow {
   readonly additionalTokens: number
   /** Turns in flight. */
   readonly requests: number
+  /** Tokens of prompt that session affinity takes off the cost. */
+  readonly affinityTokens: number
+  /** Of `prefillTokens`, what a long cold prompt does not mind (`score.queuePatience`). */
+  readonly reliefTokens: number
 }
 
 /** A worker that could take a turn now. */
@@ -328,6 +332,26 @@ export interface Receipt {
     /** Why each worker did not take it then. */
     readonly refusals: readonly Refusal[]
   }
+  /** What session affinity had to do with it; null where it is off, or the session had no home. */
+  readonly affinity: {
+    readonly worker: string
+    /** `own`: the session's home; `parent`: that of the chain or session that it comes from. */
+    readonly tie: 'own' | 'parent'
+    /**
+     * `stayed`: the turn went there. `moved`: another worker costs less even so. `cold`: nothing of the
+     * session's own is cached there any more. `detour`: it cannot take the turn for now, and the session
+     * returns. `left`: it gives its sessions away, is limited, or has been removed.
+     */
+    readonly came: 'stayed' | 'moved' | 'cold' | 'detour' | 'left'
+  } | null
+  /** The turn that it waited for to compute the beginning of its prompt; null where it did not. */
+  readonly followed: {
+    readonly reservation: number
+    /** Tokens that both have and no cache had. */
+    readonly tokens: number
+    /** `read`: that turn had its first token; `failed`: it came to nothing; `late`: the wait was long enough. */
+    readonly ended: 'waiting' | 'read' | 'failed' | 'late'
+  } | null
   readonly prompt: {
     /** What it was known by: hashes count as tokens. */
     readonly form: 'text' | 'tokens'
@@ -364,6 +388,7 @@ export interface Receipt {
     readonly overlapDecay: number
     readonly prefillScale: number
     readonly requestWeight: number
+    readonly queuePatience: number
     readonly temperature: number
     readonly draw: number | null
   }
@@ -396,6 +421,15 @@ export interface WorkerStatus {
   readonly leasedTokens: number
   /** What its active sessions need there together; what they share counts once. */
   readonly workingSetTokens: number
+  /** It gives its sessions away; null where it does not. */
+  readonly leaving: {
+    /** So many; null: all, and then it drains. */
+    readonly sessions: number | null
+    /** Have left so far. */
+    readonly moved: number
+    /** Milliseconds since the Unix epoch. */
+    readonly until: number
+  } | null
   readonly predictedCachedTokens: number
   readonly evidence: Evidence
   /** Null for a worker without `kvEvents`. */

@@ -6,12 +6,14 @@
 //!
 //! Each module is a room with one question: `block` (what are the blocks of this prompt), `prefix`
 //! (who has them), `session` (whose turn is it), `load` (what is in flight), `score` (what would it
-//! cost there), `admission` (go or hold), `continuity` (which target may answer), `hint` (what an
-//! engine may be told), `receipt` (why), `snapshot` (what outlives a restart). `rendering` remembers what tokens engines made of texts. `event` has the words
+//! cost there), `affinity` (where does a session stay), `admission` (go or hold), `continuity` (which
+//! target may answer), `hint` (what an engine may be told), `receipt` (why), `snapshot` (what outlives a
+//! restart). `rendering` remembers what tokens engines made of texts. `event` has the words
 //! for what engines' caches tell; `scheduler` composes them and is the only door a caller needs.
 #![forbid(unsafe_code)]
 
 pub mod admission;
+pub mod affinity;
 pub mod block;
 pub mod continuity;
 mod error;

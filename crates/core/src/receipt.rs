@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::admission::Refusal;
+use crate::affinity::AffinityNote;
 use crate::continuity::{LockNote, ModelNote};
 use crate::event::{Cause, Doubt};
 use crate::id::{Micros, ReservationId, TargetId, WorkerId};
@@ -67,6 +68,10 @@ pub struct Candidate {
     pub additional_tokens: u32,
     /// Turns in flight, those of others included.
     pub requests: u32,
+    /// Tokens of prompt that affinity takes off its cost.
+    pub affinity_tokens: u32,
+    /// Of the tokens that wait there, those that the prompt does not mind, being long and cold itself.
+    pub relief_tokens: u64,
 }
 
 /// What admission said.
@@ -98,18 +103,27 @@ pub enum HoldReason {
     Priority,
     /// Room, or its turn: what the policy holds for.
     Room,
+    /// Another turn that computes the beginning that both have.
+    Leader,
 }
 
 impl HoldReason {
     /// Every one, in the order of their numbers.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Owner,
         Self::MaxRunning,
         Self::MaxSessions,
         Self::TenantShare,
         Self::Priority,
         Self::Room,
+        Self::Leader,
     ];
+
+    /// Whether it ends when a worker has room, and not by what one turn does.
+    #[must_use]
+    pub const fn is_for_worker(self) -> bool {
+        !matches!(self, Self::Owner | Self::Leader)
+    }
 
     /// A stable name for reports.
     #[must_use]
@@ -121,6 +135,7 @@ impl HoldReason {
             Self::TenantShare => "tenant-share",
             Self::Priority => "priority",
             Self::Room => "room",
+            Self::Leader => "leader",
         }
     }
 }
@@ -134,6 +149,30 @@ pub struct HoldNote {
     pub why: Option<HoldReason>,
     /// How long that was expected to take, where enough others had waited before.
     pub expected: Option<Micros>,
+}
+
+/// Why a turn that waited for another one to compute its beginning went on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FollowEnd {
+    /// It has not.
+    Waiting,
+    /// The other one had its first token.
+    Read,
+    /// The other one failed, was cancelled or went where this one does not.
+    Failed,
+    /// It had waited as long as the configuration allows.
+    Late,
+}
+
+/// A turn that waited for another one to compute its beginning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Followed {
+    /// The other one; the last, where there were several.
+    pub leader: ReservationId,
+    /// Tokens that both have and nobody had cached.
+    pub tokens: u32,
+    /// Why it went on.
+    pub ended: FollowEnd,
 }
 
 /// A part of the prompt that changes with each conversation and so ends what sessions can share.
@@ -201,6 +240,10 @@ pub struct Receipt {
     pub hold: HoldNote,
     /// Why each worker did not take it then, at most [`MAX_CANDIDATES`] of them.
     pub refusals: Vec<Refusal>,
+    /// Whether it waited for another one to compute its beginning first.
+    pub followed: Option<Followed>,
+    /// What affinity had to do with it; `None` where it is off, or the session had no home.
+    pub affinity: Option<AffinityNote>,
     /// The chosen row of `candidates`.
     pub chosen: usize,
     /// The rows, in the order of the group's workers, or the cheapest ones.
@@ -307,6 +350,8 @@ pub struct PromptNote {
     pub draw: Option<f64>,
     /// Softmax temperature; 0 takes the least cost.
     pub temperature: f64,
+    /// How little it minded who waited before it.
+    pub patience: f64,
 }
 
 impl Candidate {

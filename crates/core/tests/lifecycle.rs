@@ -7,11 +7,12 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use warmpath_core::admission::{GateConfig, LeaseConfig, ThunderAgentConfig};
+use warmpath_core::affinity::{AffinityConfig, Mode};
 use warmpath_core::continuity::{ContinuityConfig, WhenDown};
 use warmpath_core::receipt::Reported;
 use warmpath_core::scheduler::{
-    AdmissionConfig, Completion, Config, Fault, Found, GroupOptions, Health, Ids, Outcome, Prompt,
-    Scheduler, Settled, Turn, TurnKind, Verdict, WorkerOptions,
+    AdmissionConfig, Completion, Config, Departure, FanOutConfig, Fault, Found, GroupOptions,
+    Health, Ids, Outcome, Prompt, Scheduler, Settled, Turn, TurnKind, Verdict, WorkerOptions,
 };
 use warmpath_core::session::Phase;
 use warmpath_core::{Micros, ReservationId, TargetId, WorkerId};
@@ -36,6 +37,8 @@ enum Op {
     Advance(u32),
     Back(u32),
     EndSession(u8),
+    /// A worker gives so many sessions away, 0 for all, within so many milliseconds.
+    Depart(u8, u8, u32),
 }
 
 fn op() -> impl Strategy<Value = Op> {
@@ -65,6 +68,7 @@ fn op() -> impl Strategy<Value = Op> {
         2 => (0..20_000u32).prop_map(Op::Advance),
         1 => (0..60_000u32).prop_map(Op::Back),
         1 => (0..6u8).prop_map(Op::EndSession),
+        1 => (0..WORKERS as u8, 0..3u8, 0..30_000u32).prop_map(|(w, n, ms)| Op::Depart(w, n, ms)),
     ]
 }
 
@@ -92,6 +96,8 @@ struct World {
     now: u64,
     /// Whether turns wait for the owner of their lock.
     waits: bool,
+    /// Whether all sessions begin alike.
+    is_alike: bool,
 }
 
 impl World {
@@ -140,6 +146,7 @@ impl World {
             lives: BTreeMap::new(),
             now: 1_000_000,
             waits,
+            is_alike: false,
         }
     }
 
@@ -194,6 +201,16 @@ impl World {
                 let earlier = self.now.saturating_sub(u64::from(ms) * 1_000);
                 self.scheduler.advance(Micros(earlier), &mut self.settled);
             }
+            Op::Depart(worker, sessions, ms) => {
+                let departure = match sessions {
+                    0 => Departure::Drain,
+                    sessions => Departure::Shed(sessions.into()),
+                };
+                let until = now.plus(Micros::from_millis(ms.into()));
+                let id = WorkerId(u32::from(worker));
+                let (core, settled) = (&mut self.scheduler, &mut self.settled);
+                let _ = core.depart(now, id, departure, until, settled);
+            }
             Op::EndSession(session) => {
                 let name = format!("s{session}");
                 self.scheduler
@@ -216,7 +233,13 @@ impl World {
         };
         let name = format!("s{session}");
         let hashes: Vec<u64> = (0..u64::from(blocks))
-            .map(|i| u64::from(session) * 1_000 + i)
+            .map(|i| {
+                if self.is_alike {
+                    i
+                } else {
+                    u64::from(session) * 1_000 + i
+                }
+            })
             .collect();
         let asked: &[TargetId] = match targets {
             0 => &[TargetId(0)],
@@ -430,6 +453,47 @@ proptest! {
         }
         world.check_nobody_waits_for_nothing();
         world.assert_nothing_is_left();
+    }
+
+    #[test]
+    fn homes_leaders_and_leaving_workers_lose_no_turn(
+        ops in prop::collection::vec(op(), 0..120),
+        (mode, policy) in (0..3usize, 0..3u8),
+        (is_alike, waits) in any::<(bool, bool)>(),
+    ) {
+        let run = || {
+            let mut config = Config {
+                admission: match policy {
+                    0 => AdmissionConfig::None,
+                    1 => AdmissionConfig::ThunderAgent(ThunderAgentConfig::default()),
+                    _ => AdmissionConfig::Lease(LeaseConfig::default()),
+                },
+                affinity: AffinityConfig {
+                    mode: [Mode::Off, Mode::Soft, Mode::Hard][mode],
+                    credit_tokens: 512,
+                },
+                fan_out: Some(FanOutConfig {
+                    max_wait: Micros::from_secs(5),
+                    min_tokens: 256,
+                }),
+                ..Config::default()
+            };
+            config.continuity.tool_owner_down = match waits {
+                true => WhenDown::Wait,
+                false => WhenDown::Fail,
+            };
+            let mut world = World::of(config);
+            world.is_alike = is_alike;
+            for op in &ops {
+                world.apply(op);
+            }
+            let receipts: Vec<_> = (1..=200)
+                .filter_map(|id| world.scheduler.receipt(id).map(|r| format!("{r:?}")))
+                .collect();
+            world.assert_nothing_is_left();
+            receipts
+        };
+        prop_assert_eq!(run(), run());
     }
 
     #[test]

@@ -5,7 +5,7 @@ use napi::bindgen_prelude::{External, Float64Array, Result};
 use napi_derive::napi;
 
 use warmpath_core::load::Untracked;
-use warmpath_core::scheduler::Health;
+use warmpath_core::scheduler::{Departure, Health};
 use warmpath_core::{GroupId, TargetId, WorkerId};
 use warmpath_feed::Whose;
 
@@ -283,6 +283,39 @@ pub(crate) fn set_health(
             Ok(())
         })
     })
+}
+
+/// Has a worker give its sessions away until a time: so many of them, or, for 0, all, and then it drains.
+#[napi]
+pub(crate) fn depart_worker(
+    #[napi(ts_arg_type = "SchedulerHandle")] handle: &External<Handle>,
+    now: f64,
+    worker: u32,
+    sessions: u32,
+    until: f64,
+    mut out: Float64Array,
+) -> Result<(), Code> {
+    guard(|| {
+        let (departure, until) = (departure_of(sessions), time(until));
+        handle.call(room(&mut out)?, |state, _| {
+            state.note(time(now), || Act::Depart {
+                worker,
+                sessions,
+                until: until.0,
+            });
+            let State { core, settled, .. } = state;
+            let departed = core.depart(time(now), WorkerId(worker), departure, until, settled);
+            departed.map_err(|e| refused(&e))
+        })
+    })
+}
+
+/// So many sessions, or for 0 all.
+pub(crate) fn departure_of(sessions: u32) -> Departure {
+    match sessions {
+        0 => Departure::Drain,
+        sessions => Departure::Shed(sessions),
+    }
 }
 
 /// By its number.

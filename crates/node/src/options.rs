@@ -6,10 +6,12 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 
 use warmpath_core::admission::{Eviction, GateConfig, LeaseConfig, ThunderAgentConfig, Weights};
+use warmpath_core::affinity::{AffinityConfig, Mode};
 use warmpath_core::block::Namespace;
 use warmpath_core::prefix::{BreakpointRules, Dropping, Implicit, Matching, Refresh};
 use warmpath_core::scheduler::{
-    AdmissionConfig, CacheScope, Config, GroupOptions, Limits, SharedBy, UNKNOWN_TTL, WorkerOptions,
+    AdmissionConfig, CacheScope, Config, FanOutConfig, GroupOptions, Limits, SharedBy, UNKNOWN_TTL,
+    WorkerOptions,
 };
 use warmpath_core::score::kv::KvConfig;
 use warmpath_core::{GroupId, Micros};
@@ -36,6 +38,9 @@ pub(crate) struct Options {
     pub(crate) continuity: Continuity,
     #[serde(default)]
     score: Score,
+    #[serde(default)]
+    affinity: Affinity,
+    fan_out: Option<FanOut>,
     #[serde(default)]
     limits: Bounds,
     #[serde(default)]
@@ -168,7 +173,60 @@ pub(crate) struct Score {
     overlap_decay: Option<f64>,
     prefill_scale: Option<f64>,
     request_weight: Option<f64>,
+    queue_patience: Option<f64>,
     temperature: Option<f64>,
+}
+
+/// How strongly sessions stay.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Affinity {
+    mode: Option<Strength>,
+    credit_tokens: Option<u32>,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Strength {
+    Off,
+    Soft,
+    Hard,
+}
+
+impl Affinity {
+    /// The core's own.
+    pub(crate) fn config(&self) -> AffinityConfig {
+        let mut config = AffinityConfig::default();
+        let mode = self.mode.map(|strength| match strength {
+            Strength::Off => Mode::Off,
+            Strength::Soft => Mode::Soft,
+            Strength::Hard => Mode::Hard,
+        });
+        set(&mut config.mode, mode);
+        set(&mut config.credit_tokens, self.credit_tokens);
+        config
+    }
+}
+
+/// When turns wait for one that computes the beginning that they share.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct FanOut {
+    max_wait_ms: Option<u64>,
+    min_tokens: Option<u32>,
+}
+
+impl FanOut {
+    /// The core's own.
+    pub(crate) fn config(&self) -> FanOutConfig {
+        let mut config = FanOutConfig::default();
+        set(
+            &mut config.max_wait,
+            self.max_wait_ms.map(Micros::from_millis),
+        );
+        set(&mut config.min_tokens, self.min_tokens);
+        config
+    }
 }
 
 #[derive(Default, Deserialize)]
@@ -197,7 +255,10 @@ impl Options {
             weights: self.admission.weights()?,
             continuity: self.continuity.config(),
             score: self.score.config(),
+            affinity: self.affinity.config(),
+            fan_out: self.fan_out.as_ref().map(FanOut::config),
             temperature: self.score.temperature(),
+            patience: self.score.patience(),
             hold_limit: self.admission.hold_limit_ms.map(Micros::from_millis),
             limits: self.limits.config(),
             seed: self.seed,
@@ -256,6 +317,11 @@ impl Admission {
 }
 
 impl Score {
+    /// How little a long cold prompt minds who waits before it.
+    pub(crate) fn patience(&self) -> f64 {
+        self.queue_patience.unwrap_or(0.0)
+    }
+
     /// Softmax temperature; 0 takes the cheapest.
     pub(crate) fn temperature(&self) -> f64 {
         self.temperature.unwrap_or(0.0)

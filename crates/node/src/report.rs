@@ -2,12 +2,13 @@
 use serde_json::{Map, Value, json};
 
 use warmpath_core::admission::{Refusal, Why};
+use warmpath_core::affinity::{AffinityNote, Came, Tie};
 use warmpath_core::continuity::{Breach, Lock, LockNote};
 use warmpath_core::receipt::{
-    AdmissionNote, Candidate, Ending, Evidence, HoldReason, Receipt, Trust,
+    AdmissionNote, Candidate, Ending, Evidence, FollowEnd, Followed, HoldReason, Receipt, Trust,
 };
 use warmpath_core::scheduler::{
-    CHURN_STEPS, Disagreement, HOLD_STEPS, Health, HoldEnd, Scheduler, Worker,
+    CHURN_STEPS, Departure, Disagreement, HOLD_STEPS, Health, HoldEnd, Leaving, Scheduler, Worker,
 };
 use warmpath_core::{Micros, TargetId, WorkerId};
 
@@ -217,6 +218,7 @@ fn worker(state: &State, id: WorkerId, worker: &Worker) -> Value {
         "usedTokens": admission.map_or(0, |admission| admission.used(id)),
         "leasedTokens": admission.map_or(0, |admission| admission.leased(id)),
         "workingSetTokens": core.working_set(id),
+        "leaving": core.leaving(id).map(|leaving| self::leaving(&leaving)),
         "predictedCachedTokens": cached,
         "evidence": core.evidence(id).map(|known| evidence(&known)),
         "events": events(state, id),
@@ -316,6 +318,8 @@ pub(crate) fn receipt_value(core: &Scheduler, receipt: &Receipt) -> Value {
         "lock": lock(&receipt.lock),
         "model": receipt.model.as_deref().map(|note| choice::value(core, note)),
         "admission": admission(core, receipt),
+        "affinity": receipt.affinity.map(|note| affinity(core, note)),
+        "followed": receipt.followed.map(followed),
         "prompt": prompt(receipt),
         "predictedCachedTokens": chosen.map_or(0, Candidate::cached_tokens),
         "trust": trust(receipt.prompt.trust),
@@ -352,6 +356,7 @@ fn weights(receipt: &Receipt) -> Value {
         "overlapDecay": weights.credit_decay,
         "prefillScale": weights.prefill_scale,
         "requestWeight": weights.request_weight,
+        "queuePatience": receipt.prompt.patience,
         "temperature": receipt.prompt.temperature,
         "draw": receipt.prompt.draw,
     })
@@ -370,6 +375,8 @@ fn candidate(core: &Scheduler, row: &Candidate) -> Value {
         "activeTokens": row.active_tokens,
         "additionalTokens": row.additional_tokens,
         "requests": row.requests,
+        "affinityTokens": row.affinity_tokens,
+        "reliefTokens": row.relief_tokens,
     })
 }
 
@@ -404,6 +411,50 @@ fn admission(core: &Scheduler, receipt: &Receipt) -> Value {
         "why": receipt.hold.why.map(|why| why.name()),
         "expectedMs": receipt.hold.expected.map(milliseconds),
         "refusals": refusals.map(|refusal| refused(core, refusal)).collect::<Vec<_>>(),
+    })
+}
+
+/// What affinity had to do with a decision.
+fn affinity(core: &Scheduler, note: AffinityNote) -> Value {
+    json!({
+        "worker": worker_name(core, note.worker),
+        "tie": match note.tie {
+            Tie::Own => "own",
+            Tie::Parent => "parent",
+        },
+        "came": match note.came {
+            Came::Stayed => "stayed",
+            Came::Moved => "moved",
+            Came::Cold => "cold",
+            Came::Detour => "detour",
+            Came::Left => "left",
+        },
+    })
+}
+
+/// The turn that another one has waited for.
+fn followed(followed: Followed) -> Value {
+    json!({
+        "reservation": followed.leader.0,
+        "tokens": followed.tokens,
+        "ended": match followed.ended {
+            FollowEnd::Waiting => "waiting",
+            FollowEnd::Read => "read",
+            FollowEnd::Failed => "failed",
+            FollowEnd::Late => "late",
+        },
+    })
+}
+
+/// A worker whose sessions leave.
+fn leaving(leaving: &Leaving) -> Value {
+    json!({
+        "sessions": match leaving.departure {
+            Departure::Drain => None,
+            Departure::Shed(sessions) => Some(sessions),
+        },
+        "moved": leaving.moved,
+        "until": milliseconds(leaving.until),
     })
 }
 

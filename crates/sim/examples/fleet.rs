@@ -8,7 +8,9 @@
 //! recorded=yes (keeps the times of the trace)   smallest=N sessions   turns=N of each session
 //! largest=N tokens of a context   chains=kept (side chains stay in their session)
 //! evict=lru|lease-end   theta=5000 warm=16384 calm=5000 (of `lease`)
-//! patience=N seconds until a client gives up
+//! patience=N seconds until a client gives up   prefill-scale=1 (weight of a block of prompt)
+//! patience-of-prompts=0 (how little long cold prompts mind who waits before them)
+//! affinity=off|soft|hard credit=4096 (tokens)   fan-out=N (least tokens) fan-out-wait=10 (seconds)
 //! ```
 #![allow(clippy::print_stdout, reason = "a command prints its result")]
 use std::collections::HashMap;
@@ -17,7 +19,8 @@ use std::path::PathBuf;
 
 use warmpath_core::Micros;
 use warmpath_core::admission::{Eviction, LeaseConfig};
-use warmpath_core::scheduler::AdmissionConfig;
+use warmpath_core::affinity::{AffinityConfig, Mode};
+use warmpath_core::scheduler::{AdmissionConfig, FanOutConfig};
 use warmpath_sim::fleet::{
     EngineModel, FleetConfig, Load, Patience, PopulationConfig, Report, SessionShape, generate,
     simulate,
@@ -95,6 +98,19 @@ fn lease(settings: &Settings) -> Result<LeaseConfig, String> {
     })
 }
 
+fn affinity(settings: &Settings) -> Result<AffinityConfig, String> {
+    let default = AffinityConfig::default();
+    Ok(AffinityConfig {
+        mode: match settings.get("affinity").map_or("off", String::as_str) {
+            "off" => Mode::Off,
+            "soft" => Mode::Soft,
+            "hard" => Mode::Hard,
+            other => return Err(format!("affinity={other} is not known")),
+        },
+        credit_tokens: get(settings, "credit", default.credit_tokens)?,
+    })
+}
+
 fn router(settings: &Settings, config: &FleetConfig) -> Result<Box<dyn Router>, Box<dyn Error>> {
     let name = settings.get("router").map_or("round-robin", String::as_str);
     let admission = match name {
@@ -105,7 +121,18 @@ fn router(settings: &Settings, config: &FleetConfig) -> Result<Box<dyn Router>, 
         "lease" => AdmissionConfig::Lease(lease(settings)?),
         other => return Err(format!("router={other} is not known").into()),
     };
-    let options = CoreOptions::of_fleet(name, config, admission);
+    let mut options = CoreOptions::of_fleet(name, config, admission);
+    let core = &mut options.config;
+    core.score.prefill_scale = get(settings, "prefill-scale", core.score.prefill_scale)?;
+    core.patience = get(settings, "patience-of-prompts", core.patience)?;
+    core.affinity = affinity(settings)?;
+    if settings.contains_key("fan-out") {
+        let seconds = get(settings, "fan-out-wait", 10)?;
+        core.fan_out = Some(FanOutConfig {
+            max_wait: Micros::from_secs(seconds),
+            min_tokens: get(settings, "fan-out", 0)?,
+        });
+    }
     Ok(Box::new(CoreRouter::new(options)?))
 }
 
@@ -118,6 +145,7 @@ fn selection(settings: &Settings) -> Result<Selection, String> {
         first_turns: some("turns")?,
         smallest: some("smallest")?,
         largest_context: some("largest")?,
+        faster: some("faster")?.and_then(std::num::NonZeroU32::new),
         ..Selection::default()
     })
 }

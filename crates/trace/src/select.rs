@@ -7,6 +7,8 @@
 //! it and all its descendants, after the cut.
 //!
 //! It knows no format and no fleet. O(blocks of all prompts).
+use std::num::NonZeroU32;
+
 use warmpath_core::Micros;
 
 use crate::builder::{NewStart, NewTurn, WorkloadBuilder};
@@ -31,6 +33,8 @@ pub struct Selection {
     pub smallest: Option<u32>,
     /// Longer pauses between turns are cut to this; the times of the trace are then forgotten.
     pub longest_pause: Option<Micros>,
+    /// Arrivals and pauses pass so many times as fast; they are rounded down to whole microseconds.
+    pub faster: Option<NonZeroU32>,
 }
 
 /// Size of a session with its descendants.
@@ -124,6 +128,7 @@ impl Selection {
 struct Part<'a> {
     whole: &'a Workload,
     longest_pause: Option<Micros>,
+    faster: u64,
     builder: WorkloadBuilder,
     /// Where each session, turn and block of the whole is in the part.
     sessions: Vec<Option<u32>>,
@@ -140,6 +145,7 @@ impl<'a> Part<'a> {
         Self {
             whole,
             longest_pause: selection.longest_pause,
+            faster: selection.faster.map_or(1, NonZeroU32::get).into(),
             builder: WorkloadBuilder::new(whole.block_tokens()),
             sessions: vec![None; whole.sessions().len()],
             turns: vec![None; whole.turns().len()],
@@ -181,7 +187,7 @@ impl<'a> Part<'a> {
             next: turn.next,
             blocks: &self.prompt,
             start: match turn.start {
-                Start::At(time) => NewStart::At(time),
+                Start::At(time) => NewStart::At(self.sooner(time)),
                 Start::After(_) => NewStart::AfterNotBefore(&waits, self.not_before(turn)),
             },
         });
@@ -193,8 +199,12 @@ impl<'a> Part<'a> {
     fn not_before(&self, turn: &Turn) -> Micros {
         match self.longest_pause {
             Some(_) => Micros(0),
-            None => self.whole.not_before(turn.start),
+            None => self.sooner(self.whole.not_before(turn.start)),
         }
+    }
+
+    fn sooner(&self, time: Micros) -> Micros {
+        Micros(time.0 / self.faster)
     }
 
     /// What the turn waits for in the part, empty if it waits for nothing; `None` when the turn that
@@ -220,7 +230,7 @@ impl<'a> Part<'a> {
             };
             kept.push(Wait {
                 turn,
-                delay,
+                delay: self.sooner(delay),
                 ..*wait
             });
         }
@@ -231,8 +241,6 @@ impl<'a> Part<'a> {
 
 #[cfg(test)]
 mod tests {
-    use std::num::NonZeroU32;
-
     use super::*;
     use crate::turn::Next;
 
@@ -308,6 +316,30 @@ mod tests {
         assert_eq!(all.sessions(), whole.sessions());
         assert_eq!(all.turns().len(), whole.turns().len());
         assert_eq!(all.distinct_blocks(), whole.distinct_blocks());
+    }
+
+    #[test]
+    fn times_can_pass_faster_and_shorter_pauses_are_cut_before_that() {
+        let half = Selection {
+            faster: NonZeroU32::new(2),
+            longest_pause: Some(Micros::from_secs(60)),
+            ..Selection::default()
+        };
+        let whole = [
+            "b [0, 1, 2, 3, 4] ",
+            "a [5] ",
+            "a [5, 6] 1+30",
+            "a/c [7] 2+0",
+            "a/c [7, 8] 3+0",
+            "a [5, 6, 9] 2+1 4+1",
+        ];
+        assert_eq!(select(half), whole);
+        let half = Selection {
+            faster: NonZeroU32::new(2),
+            ..Selection::default()
+        };
+        let first = workload().select(&half).turns()[0].start;
+        assert_eq!(first, Start::At(Micros(3)));
     }
 
     #[test]

@@ -265,6 +265,15 @@ impl Admission {
         }
     }
 
+    /// Whether a program's context keeps its room for a lease that still runs. O(log contexts).
+    #[must_use]
+    pub fn has_lease(&self, now: Micros, program: ProgramId) -> bool {
+        match self {
+            Self::None(_) | Self::ThunderAgent(_) => false,
+            Self::Lease(p) => p.has_lease(now, program),
+        }
+    }
+
     /// The load of a worker has changed by a turn that the policy does not know.
     pub fn load_changed(&mut self) {
         if let Self::Lease(p) = self {

@@ -1,6 +1,7 @@
 //! What a scheduler is built from. Checked once, by [`super::Scheduler::new`].
 
 use crate::admission::{Admission, GateConfig, LeaseConfig, ThunderAgentConfig, Weights};
+use crate::affinity::AffinityConfig;
 use crate::continuity::ContinuityConfig;
 use crate::error::Result;
 use crate::id::{GroupId, Micros};
@@ -20,6 +21,13 @@ pub struct Config {
     pub continuity: ContinuityConfig,
     /// The cost of a worker.
     pub score: KvConfig,
+    /// How little a long cold prompt minds who waits before it, see [`patience`](crate::score::patience); 0 is
+    /// as much as any. Finite, at least 0.
+    pub patience: f64,
+    /// How strongly sessions stay where they are.
+    pub affinity: AffinityConfig,
+    /// Whether turns wait for one that computes the beginning that they share; `None`: they do not.
+    pub fan_out: Option<FanOutConfig>,
     /// Softmax temperature over costs; 0 takes the least one. Finite, at least 0.
     pub temperature: f64,
     /// A held turn ends with an error after this long; `None` leaves it to the policy.
@@ -28,6 +36,24 @@ pub struct Config {
     pub limits: Limits,
     /// Seeds every random choice.
     pub seed: u64,
+}
+
+/// When a turn waits for another one that computes the beginning of its prompt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FanOutConfig {
+    /// The longest that it waits.
+    pub max_wait: Micros,
+    /// Tokens that both have and nobody has cached; fewer are not worth it. At least 1.
+    pub min_tokens: u32,
+}
+
+impl Default for FanOutConfig {
+    fn default() -> Self {
+        Self {
+            max_wait: Micros::from_secs(10),
+            min_tokens: 4_096,
+        }
+    }
 }
 
 /// Which policy decides between go and hold.

@@ -211,10 +211,21 @@ impl Scheduler {
         settled: &mut Vec<Settled>,
     ) -> Result<()> {
         self.advance(now, settled);
+        self.change_health(id, health, settled)
+    }
+
+    /// The same, now.
+    pub(super) fn change_health(
+        &mut self,
+        id: WorkerId,
+        health: Health,
+        settled: &mut Vec<Settled>,
+    ) -> Result<()> {
         match health {
             Health::Removed => self.forget(id)?,
             _ => self.topology.set_health(id, health)?,
         }
+        self.departures.forget(id);
         let group = self.topology.worker(id)?.group;
         self.fleet_changed(group, settled);
         Ok(())
@@ -226,6 +237,7 @@ impl Scheduler {
         let place = self.topology.worker(id)?.place;
         self.paths.leave_all(&mut self.prefix, place);
         self.prefix.remove_place(place);
+        self.departures.forget(id);
         self.drop_feed(id);
         self.load.remove_worker(id);
         Ok(())

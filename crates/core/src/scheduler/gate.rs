@@ -172,10 +172,10 @@ impl Scheduler {
         let place = u32::try_from(place).unwrap_or(u32::MAX);
         let why = self.reason_of(id, turn, &refusals);
         let is_first = !turn.was_held;
-        if is_first && self.waiting_in(group) <= 1 {
+        if is_first && self.waiting_in(group) <= 1 && why.is_for_worker() {
             self.paces[group].begin(self.now);
         }
-        let expected = self.paces[group].expected(place, self.now);
+        let expected = self.expected(group, place, why);
         if let Some(turn) = self.reservations.get_mut(id) {
             if is_first {
                 turn.hold = HoldNote {
@@ -201,6 +201,12 @@ impl Scheduler {
         }
     }
 
+    /// How much longer a turn waits, by the pace of those that wait for a worker.
+    fn expected(&self, group: usize, place: u32, why: HoldReason) -> Option<Micros> {
+        let pace = Some(&self.paces[group]).filter(|_| why.is_for_worker());
+        pace?.expected(place, self.now)
+    }
+
     /// Turns of the group that wait for a worker.
     fn waiting_in(&self, group: usize) -> usize {
         let at_gates = self.gates[group]
@@ -213,6 +219,9 @@ impl Scheduler {
     pub(super) fn place_of_held(&self, id: ReservationId, turn: &Reservation) -> Option<usize> {
         if turn.route.is_waiting {
             return Some(1);
+        }
+        if let Some(leader) = turn.following {
+            return self.place_behind(leader, id);
         }
         let group = turn.route.group.index();
         let gates = self.gates[group].as_ref();
@@ -239,6 +248,9 @@ impl Scheduler {
     fn reason_of(&self, id: ReservationId, turn: &Reservation, refusals: &[Refusal]) -> HoldReason {
         if turn.route.is_waiting {
             return HoldReason::Owner;
+        }
+        if turn.following.is_some() {
+            return HoldReason::Leader;
         }
         let group = turn.route.group.index();
         let gates = self.gates[group].as_ref();
@@ -267,12 +279,13 @@ impl Scheduler {
         let group = turn.route.group.index();
         let place = self.place_of_held(id, turn).unwrap_or(0);
         let place = u32::try_from(place).unwrap_or(u32::MAX);
+        let why = turn.hold.why.unwrap_or(HoldReason::Room);
         Some(Held {
             reservation: id,
             place,
-            why: turn.hold.why.unwrap_or(HoldReason::Room),
+            why,
             waited: self.now.since(turn.since),
-            expected: self.paces[group].expected(place, self.now),
+            expected: self.expected(group, place, why),
             priority: turn.priority,
         })
     }

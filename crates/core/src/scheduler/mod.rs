@@ -10,7 +10,9 @@
 mod agreement;
 mod choosing;
 mod config;
+mod departures;
 mod events;
+mod fan_out;
 mod feed;
 mod fleet;
 mod gate;
@@ -29,6 +31,7 @@ mod scoring;
 mod settle;
 mod snapshot;
 mod standing;
+mod stays;
 mod submit;
 mod tally;
 mod tools;
@@ -39,7 +42,10 @@ mod waiting;
 use std::collections::VecDeque;
 
 pub use agreement::Disagreement;
-pub use config::{AdmissionConfig, Config, GroupOptions, Limits, UNKNOWN_TTL, WorkerOptions};
+pub use config::{
+    AdmissionConfig, Config, FanOutConfig, GroupOptions, Limits, UNKNOWN_TTL, WorkerOptions,
+};
+pub use departures::{Departure, Leaving};
 pub use events::FeedOptions;
 pub use feed::MAX_RANKS;
 pub use gate::Held;
@@ -60,6 +66,7 @@ pub use turn::{
 };
 
 use crate::admission::{Admission, Gates};
+use crate::affinity::Homes;
 use crate::block::Chain;
 use crate::continuity::{Chooser, IdKind, Owner, Owners};
 use crate::error::{Error, Result};
@@ -69,9 +76,11 @@ use crate::load::LoadLedger;
 use crate::prefix::PrefixIndex;
 use crate::receipt::{Receipt, Ring};
 use crate::rendering::Renderings;
-use crate::score::TieBreaker;
+use crate::score::{TieBreaker, patience};
 use crate::session::SessionRegistry;
 
+use departures::Departures;
+use fan_out::FanOut;
 use pace::Pace;
 use paths::Paths;
 use reservation::{Reservations, State};
@@ -93,6 +102,9 @@ pub struct Scheduler {
     chooser: Chooser,
     prefix: PrefixIndex,
     paths: Paths,
+    homes: Homes,
+    departures: Departures,
+    fan_out: FanOut,
     load: LoadLedger,
     reservations: Reservations,
     deadlines: VecDeque<(Micros, ReservationId)>,
@@ -183,6 +195,10 @@ impl Scheduler {
         config.score.validate()?;
         config.admission.policy(&config.weights)?;
         config.gates.gates(&config.weights)?;
+        patience::validate(config.patience)?;
+        if let Some(fan_out) = &config.fan_out {
+            fan_out.validate()?;
+        }
         Ok(Self {
             now: Micros::default(),
             topology: Topology::default(),
@@ -194,6 +210,9 @@ impl Scheduler {
             chooser: Chooser::new(config.continuity)?,
             prefix: PrefixIndex::new(config.limits.blocks),
             paths: Paths::default(),
+            homes: Homes::default(),
+            departures: Departures::default(),
+            fan_out: FanOut::default(),
             load: LoadLedger::default(),
             reservations: Reservations::default(),
             deadlines: VecDeque::new(),
@@ -250,6 +269,8 @@ impl Scheduler {
                 self.release(group, releases, settled);
             }
         }
+        self.end_departures(settled);
+        self.expire_follows(settled);
         self.expire_holds(settled);
         self.expire_waits(settled);
     }
@@ -264,7 +285,14 @@ impl Scheduler {
         let policies = policies.chain(opens).min();
         let deadline = self.deadlines.front().map(|&(at, _)| at);
         let wait = self.next_wait();
-        policies.into_iter().chain(deadline).chain(wait).min()
+        let departure = self.next_departure();
+        let follow = self.next_follow();
+        let own = deadline
+            .into_iter()
+            .chain(wait)
+            .chain(departure)
+            .chain(follow);
+        policies.into_iter().chain(own).min()
     }
 
     /// The receipt with this number, unless it has left the ring.
@@ -384,6 +412,7 @@ impl Scheduler {
     fn forget_programs(&mut self, programs: &[ProgramId]) {
         for &program in programs {
             self.paths.leave(&mut self.prefix, program);
+            self.homes.leave(program);
             self.chooser.end(program);
             self.tally.forget(program);
             for gates in self.gates.iter_mut().flatten() {

@@ -6,6 +6,7 @@
 //! group), and allocates nothing once its lists have grown.
 
 use crate::admission::{Admission, Gates};
+use crate::affinity::Homes;
 use crate::block::Chain;
 use crate::error::{Error, Result};
 use crate::id::{GroupId, Micros, PlaceId, ReservationId, WorkerId};
@@ -18,6 +19,7 @@ use crate::session::SessionRegistry;
 
 use super::Scheduler;
 use super::config::Config;
+use super::departures::Departures;
 use super::paths::{Paths, Sent};
 use super::rendered::Begun;
 use super::reservation::{Believed, Reservation, State};
@@ -71,6 +73,8 @@ pub(super) struct Placer<'a> {
     pub(super) tally: &'a mut Tally,
     pub(super) prefix: &'a mut PrefixIndex,
     pub(super) paths: &'a mut Paths,
+    pub(super) homes: &'a mut Homes,
+    pub(super) departures: &'a mut Departures,
     pub(super) load: &'a mut LoadLedger,
     pub(super) receipts: &'a mut Ring,
     pub(super) ties: &'a mut TieBreaker,
@@ -90,6 +94,8 @@ impl Scheduler {
             tally: &mut self.tally,
             prefix: &mut self.prefix,
             paths: &mut self.paths,
+            homes: &mut self.homes,
+            departures: &mut self.departures,
             load: &mut self.load,
             receipts: &mut self.receipts,
             ties: &mut self.ties,
@@ -109,6 +115,9 @@ impl Scheduler {
         let mut placer = self.placer();
         let found = placer.find_worker(id, &turn, seat);
         let placed = found.map(|picked| placer.settle_on(id, &mut turn, &picked));
+        if placed.is_ok() {
+            self.lead(id, &turn);
+        }
         self.reservations.insert(id, turn);
         placed
     }
@@ -121,7 +130,9 @@ impl Placer<'_> {
             topology: self.topology,
             prefix: self.prefix,
             load: self.load,
+            departures: self.departures,
             config: self.config.score,
+            patience: self.config.patience,
         };
         scorer.score(group, chain, wanted, self.scratch);
     }
@@ -133,8 +144,9 @@ impl Placer<'_> {
         turn: &Reservation,
         account: Option<Account>,
     ) {
-        let route = &turn.route;
+        let (route, whose) = (&turn.route, turn.whose());
         let wanted = Wanted::of(route.pin, &route.excluded, turn.form)
+            .bound_to(self.bound_to(whose.as_ref(), route.group))
             .accounted(account)
             .begun(turn.begun.as_deref().and_then(Begun::chain));
         self.score(route.group, &turn.chain, &wanted);
@@ -143,6 +155,7 @@ impl Placer<'_> {
                 gates.admits(id, worker, self.load)
             });
         }
+        self.draw_home(whose.as_ref(), &turn.chain, route.group);
     }
 
     /// Scores the workers that may take the turn and picks one; changes nothing.
@@ -229,6 +242,8 @@ impl Placer<'_> {
         let row = self.scratch.rows[picked.index];
         let worker = row.worker;
         let cached = row.cached_tokens();
+        let affinity = self.settle_home(turn, worker);
+        self.count_departure(turn, worker);
         let mut evidence = Evidence::default();
         let mut rank = None;
         if let Ok(known) = self.topology.worker(worker) {
@@ -241,6 +256,9 @@ impl Placer<'_> {
             _ => self.pool_trust(turn.route.group),
         };
         let receipt = self.write_receipt(id, turn, picked, (trust, evidence));
+        if let Some(receipt) = self.receipts.get_mut(receipt) {
+            receipt.affinity = affinity;
+        }
         let uncached = turn.chain.tokens().saturating_sub(cached);
         self.load.begin(id, worker, &turn.chain, uncached);
         if turn.program.is_some() {

@@ -38,6 +38,7 @@ impl Placer<'_> {
         receipt.admission =
             admission_note(turn.waited(self.now), picked.by, rows[picked.index].worker);
         receipt.hold = turn.hold;
+        receipt.followed = turn.followed;
         receipt.refusals.extend_from_slice(&turn.refusals);
         receipt.weights = self.config.score;
         receipt.prompt = PromptNote {
@@ -52,6 +53,7 @@ impl Placer<'_> {
             volatile: turn.volatile,
             draw: picked.draw,
             temperature: self.config.temperature,
+            patience: self.config.patience,
         };
         receipt.id
     }

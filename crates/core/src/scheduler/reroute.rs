@@ -3,9 +3,10 @@
 //! First somebody is found, then the turn moves. When nobody is, nothing has changed: the turn still
 //! stands where it was, and its caller may end it there.
 
+use crate::affinity::Mode;
 use crate::continuity::Breach;
 use crate::error::{Error, Result};
-use crate::id::{GroupId, Micros, ReservationId};
+use crate::id::{GroupId, Micros, ProgramId, ReservationId};
 use crate::receipt::Ending;
 
 use super::Scheduler;
@@ -45,6 +46,10 @@ impl Scheduler {
         let moved = self.move_on(id, &mut turn, fault, settled);
         if moved.is_ok() && fault == Fault::Lasting {
             self.rebind(&turn);
+        }
+        let has_left = turn.route.group.index() != group;
+        if moved.is_ok() {
+            self.lead_elsewhere(id, &turn, has_left, settled);
         }
         self.reservations.insert(id, turn);
         self.admission[group].load_changed();
@@ -91,7 +96,17 @@ impl Scheduler {
             session.binding = Some(target);
         }
         if let Some(program) = turn.program {
+            self.go_home_to(program, turn);
             self.chooser.rebind(program, target);
+        }
+    }
+
+    /// Where the turn has gone is where its session lives.
+    fn go_home_to(&mut self, program: ProgramId, turn: &Reservation) {
+        if let State::Running { worker, .. } = turn.state
+            && self.config.affinity.mode != Mode::Off
+        {
+            self.homes.settle(program, worker);
         }
     }
 

@@ -10,7 +10,7 @@ use crate::block::{Chain, Memo, Namespace};
 use crate::continuity::{Breach, Lock, LockNote, ModelNote};
 use crate::id::{GroupId, Micros, PlaceId, ProgramId, ReservationId, TargetId, WorkerId};
 use crate::prefix::{Coverage, Entered};
-use crate::receipt::{HoldNote, Origin, Volatile};
+use crate::receipt::{Followed, HoldNote, Origin, Volatile};
 use crate::session::SessionId;
 
 use super::recall::Body;
@@ -80,6 +80,10 @@ pub(super) struct Reservation {
     pub(super) session: SessionId,
     pub(super) program: Option<ProgramId>,
     pub(super) kind: TurnKind,
+    /// Whether its session has a loop of tool calls open.
+    pub(super) is_in_loop: bool,
+    /// The worker that has called the tools whose results it brings; only where sessions leave a worker.
+    pub(super) answers_to: Option<WorkerId>,
     pub(super) route: Route,
     pub(super) chain: Chain,
     /// What is known of a prompt of text by tokens, where earlier answers say it.
@@ -111,6 +115,9 @@ pub(super) struct Reservation {
     pub(super) model: Option<Arc<ModelNote>>,
     pub(super) since: Micros,
     pub(super) was_held: bool,
+    /// The turn that it waits for, which computes its beginning; admission has not been asked.
+    pub(super) following: Option<ReservationId>,
+    pub(super) followed: Option<Followed>,
     /// Its class in a queue.
     pub(super) priority: i16,
     /// How it began to wait, and why nobody took it then.

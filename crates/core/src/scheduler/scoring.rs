@@ -10,8 +10,11 @@ use crate::load::{LoadLedger, Shared};
 use crate::prefix::{Overlap, PrefixIndex};
 use crate::receipt::{Candidate, Receipt, Volatile};
 use crate::score::kv::{KvConfig, KvCost, KvLoad, KvRow, KvTurn, Prefill, Role};
+use crate::score::patience::relief;
 
+use super::departures::Departures;
 use super::feed::{Credit, Source};
+use super::stays::Draw;
 use super::topology::{Topology, Worker};
 use super::turn::{Prompt, Segment, SegmentKind, Turn};
 
@@ -22,6 +25,8 @@ pub(super) struct Scratch {
     /// Of the tokens that a prompt of text is known to begin with.
     pub(super) begun: Overlap,
     pub(super) shared: Shared,
+    /// The worker that the turn of the last score is drawn to.
+    pub(super) draw: Option<Draw>,
     pub(super) rows: Vec<Candidate>,
     pub(super) costs: Vec<f64>,
     pub(super) weights: Vec<f64>,
@@ -77,6 +82,8 @@ pub(super) struct Wanted<'a> {
     pin: Option<WorkerId>,
     /// Not these.
     excluded: &'a [WorkerId],
+    /// Also this one, though its sessions leave.
+    bound: Option<WorkerId>,
     /// What the prompt came as.
     form: Form,
     /// What is known better than by the index.
@@ -133,6 +140,7 @@ impl<'a> Wanted<'a> {
         Self {
             pin,
             excluded,
+            bound: None,
             form,
             account: None,
             begun: None,
@@ -154,6 +162,11 @@ impl<'a> Wanted<'a> {
         self.form == Form::Tokens || self.begun.is_some()
     }
 
+    /// The same, where the session may stay on this worker though others leave it.
+    pub(super) fn bound_to(self, bound: Option<WorkerId>) -> Self {
+        Self { bound, ..self }
+    }
+
     /// Only `pin`, or any.
     pub(super) fn pinned(pin: Option<WorkerId>, form: Form) -> Self {
         Self::of(pin, &[], form)
@@ -162,6 +175,11 @@ impl<'a> Wanted<'a> {
     fn admits(&self, worker: WorkerId) -> bool {
         self.pin.is_none_or(|pin| pin == worker) && !self.excluded.contains(&worker)
     }
+
+    /// Whether it may be taken although the sessions of a worker leave.
+    fn holds_on_to(&self, worker: WorkerId) -> bool {
+        self.pin == Some(worker) || self.bound == Some(worker)
+    }
 }
 
 /// The rooms that a score reads.
@@ -169,7 +187,9 @@ pub(super) struct Scorer<'a> {
     pub(super) topology: &'a Topology,
     pub(super) prefix: &'a PrefixIndex,
     pub(super) load: &'a LoadLedger,
+    pub(super) departures: &'a Departures,
     pub(super) config: KvConfig,
+    pub(super) patience: f64,
 }
 
 impl Scorer<'_> {
@@ -191,8 +211,10 @@ impl Scorer<'_> {
         let unit = known.block_tokens;
         let shared = known.pool.as_ref().filter(|_| wanted.form == Form::Tokens);
         let pool = shared.and_then(|shared| shared.place());
+        let may_leave = self.avoids_leaving(group, wanted);
         for (id, worker) in self.topology.up(group) {
-            if !wanted.admits(id) {
+            let leaves = may_leave && self.departures.has(id) && !wanted.holds_on_to(id);
+            if leaves || !wanted.admits(id) {
                 continue;
             }
             let load = self.load.load(id).unwrap_or_default();
@@ -214,11 +236,54 @@ impl Scorer<'_> {
                 active_tokens: load.block_tokens + others.tokens,
                 additional_tokens: additional(chain, scratch.shared.tokens_at(id)),
                 requests: load.requests.saturating_add(others.requests),
+                affinity_tokens: 0,
+                relief_tokens: 0,
             });
+        }
+        if self.patience > 0.0 {
+            self.relieve(chain.tokens(), &mut scratch.rows);
         }
         let cost = kv_cost(self.config, chain.tokens(), unit, &scratch.rows);
         for row in &mut scratch.rows {
-            row.cost = cost.of(&kv_row(row, unit), 0.0);
+            row.cost = own_cost(&cost, &self.config, row, unit);
+        }
+    }
+
+    /// Whether somebody may take the turn whose sessions do not leave.
+    fn avoids_leaving(&self, group: GroupId, wanted: &Wanted<'_>) -> bool {
+        let stays = |id| !self.departures.has(id) || wanted.holds_on_to(id);
+        !self.departures.is_empty()
+            && self
+                .topology
+                .up(group)
+                .any(|(id, _)| wanted.admits(id) && stays(id))
+    }
+
+    /// What of the prompts that wait at each worker does not count, since this one is long and cold, and has
+    /// room nowhere beside what sessions need. O(workers of the group).
+    fn relieve(&self, prompt_tokens: u32, rows: &mut [Candidate]) {
+        let most = rows.iter().map(Candidate::cached_tokens).max();
+        let uncached = prompt_tokens.saturating_sub(most.unwrap_or(0));
+        let has_room = |row: &Candidate| {
+            let Ok(worker) = self.topology.worker(row.worker) else {
+                return true;
+            };
+            let needed = self.prefix.working_set(worker.place);
+            let after = needed.saturating_add(u64::from(uncached));
+            worker
+                .capacity_tokens
+                .is_none_or(|capacity| after <= capacity)
+        };
+        let nobody_waits = rows.iter().all(|row| row.prefill_tokens == 0);
+        if uncached == 0 || nobody_waits || rows.iter().any(has_room) {
+            return;
+        }
+        for row in rows.iter_mut().filter(|row| row.prefill_tokens > 0) {
+            let worker = self.topology.worker(row.worker);
+            if let Ok(Some(capacity)) = worker.map(|worker| worker.capacity_tokens) {
+                let waiting = row.prefill_tokens;
+                row.relief_tokens = relief(self.patience, waiting, uncached, capacity);
+            }
         }
     }
 
@@ -333,9 +398,21 @@ pub fn recompute(receipt: &Receipt) -> Vec<f64> {
     let unit = NonZeroU32::new(receipt.prompt.unit_tokens).unwrap_or(NonZeroU32::MIN);
     let rows = &receipt.candidates;
     let cost = kv_cost(receipt.weights, receipt.prompt.tokens, unit, rows);
+    let weights = &receipt.weights;
     rows.iter()
-        .map(|row| cost.of(&kv_row(row, unit), 0.0))
+        .map(|row| with_stay(own_cost(&cost, weights, row, unit), weights, row, unit))
         .collect()
+}
+
+/// The published cost of a row, less the prompts before it that this one does not mind.
+fn own_cost(cost: &KvCost<'_>, config: &KvConfig, row: &Candidate, unit: NonZeroU32) -> f64 {
+    let relief = row.relief_tokens as f64 / f64::from(unit.get());
+    cost.of(&kv_row(row, unit), 0.0) - config.prefill_scale * relief
+}
+
+/// A cost less the prompt that affinity takes off it: as if these tokens did not have to be computed.
+pub(super) fn with_stay(cost: f64, config: &KvConfig, row: &Candidate, unit: NonZeroU32) -> f64 {
+    cost - config.prefill_scale * f64::from(row.affinity_tokens) / f64::from(unit.get())
 }
 
 /// The first segment that changes with each conversation, and the tokens before it.

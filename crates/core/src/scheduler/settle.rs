@@ -7,7 +7,7 @@
 use crate::admission::{End, Release, Waits};
 use crate::continuity::{IdKind, Owner};
 use crate::id::{GroupId, Micros, ReservationId, WorkerId};
-use crate::receipt::{Ending, Reported};
+use crate::receipt::{Ending, FollowEnd, Reported};
 use crate::session::Phase;
 
 use super::place::Seat;
@@ -48,6 +48,7 @@ impl Scheduler {
         self.load.first_token(id);
         self.admission[group].first_token(self.now, id);
         self.release(group, Vec::new(), settled);
+        self.end_lead(id, FollowEnd::Read, settled);
     }
 
     /// The context of a turn has grown to `context_tokens`.
@@ -113,6 +114,7 @@ impl Scheduler {
         self.reservations.recycle(reservation);
         self.relieve(group, &mut releases);
         self.release(group.index(), releases, settled);
+        self.end_lead(id, FollowEnd::Read, settled);
         Found::Ended
     }
 
@@ -302,6 +304,7 @@ impl Scheduler {
         settled: &mut Vec<Settled>,
     ) {
         self.counters.cancelled += 1;
+        self.stop_following(id, &mut reservation);
         self.placer().take_back(&mut reservation);
         if let State::Running { receipt, .. } = reservation.state {
             self.load.end(id);
@@ -319,6 +322,7 @@ impl Scheduler {
         self.reservations.recycle(reservation);
         self.relieve(group, &mut releases);
         self.release(group.index(), releases, settled);
+        self.end_lead(id, FollowEnd::Failed, settled);
     }
 
     /// Ends the turn in its session; the session too when this was its last turn.

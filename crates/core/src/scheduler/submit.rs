@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use crate::admission::{self, Release};
 use crate::block::{Chain, Memo, Namespace, Seed, TokenRate, hash_text_after, text_blocks};
-use crate::continuity::{Breach, Choice, Lock, WhenDown};
+use crate::continuity::{Breach, Choice, IdKind, Lock, WhenDown};
 use crate::error::{Error, Result};
-use crate::id::{Micros, ProgramId, ReservationId, TargetId};
+use crate::id::{Micros, ProgramId, ReservationId, TargetId, WorkerId};
 use crate::receipt::{Candidate, HoldNote, Volatile};
-use crate::session::{Claim, Membership, Sent, SessionId, SessionName};
+use crate::session::{Claim, Membership, Phase, Sent, SessionId, SessionName};
 
 use super::Scheduler;
 use super::hashing::{Hashing, segments_too_long};
@@ -19,6 +19,7 @@ use super::place::Seat;
 use super::recall::{Body, Recalled};
 use super::reservation::{Reservation, Route, State};
 use super::scoring::{Account, Form, Scratch, Wanted, first_volatile};
+use super::stays::Whose;
 use super::topology::Apart;
 use super::turn::{Behind, Prompt, Segment, Settled, Submitted, Turn, TurnKind, Verdict};
 
@@ -68,9 +69,13 @@ impl Scheduler {
                 ));
             }
             let group = self.topology.target(choice.target)?.group;
+            let whose = known.and_then(|id| self.whose(turn, id, &chain));
             chain.enter(self.topology.namespace(choice.target, Apart::of(turn)));
-            let wanted = Wanted::pinned(choice.pin, Form::of(&turn.prompt));
-            self.placer().score(group, &chain, &wanted);
+            let mut placer = self.placer();
+            let wanted = Wanted::pinned(choice.pin, Form::of(&turn.prompt))
+                .bound_to(placer.bound_to(whose.as_ref(), group));
+            placer.score(group, &chain, &wanted);
+            placer.draw_home(whose.as_ref(), &chain, group);
             let mut rows = self.scratch.candidates().to_vec();
             rows.sort_by(|a, b| a.cost.total_cmp(&b.cost).then(a.worker.cmp(&b.worker)));
             Ok((choice.target, rows))
@@ -223,7 +228,7 @@ impl Scheduler {
         self.counters.submitted += 1;
         let verdict = match choice.is_waiting {
             true => self.wait_for_owner(id),
-            false => self.ask_admission(id, settled)?,
+            false => self.follow_or_ask(id, settled)?,
         };
         Ok(Submitted {
             reservation: id,
@@ -251,6 +256,8 @@ impl Scheduler {
             session: membership.session,
             program: membership.program,
             kind: turn.kind,
+            is_in_loop: membership.was_acting,
+            answers_to: self.caller_of(turn),
             route: Route {
                 target: choice.target,
                 group: self.topology.target(choice.target)?.group,
@@ -286,11 +293,37 @@ impl Scheduler {
             volatile: None,
             since: self.now,
             was_held: false,
+            following: None,
+            followed: None,
             priority: turn.priority,
             hold: HoldNote::default(),
             refusals: Vec::new(),
             state: State::Held,
         })
+    }
+
+    /// Whose turn it would be.
+    fn whose(&mut self, turn: &Turn<'_>, session: SessionId, chain: &Chain) -> Option<Whose> {
+        let identity = self.scratch.identity_chain(turn, chain.hashes());
+        let (branch, _) = self.sessions.get(session)?.branch_for(identity)?;
+        Some(Whose {
+            program: branch.program,
+            session,
+            is_in_loop: branch.phase == Phase::Acting,
+            answers_to: self.caller_of(turn),
+        })
+    }
+
+    /// The worker that has called the tools whose results a turn brings, where that may matter.
+    fn caller_of(&self, turn: &Turn<'_>) -> Option<WorkerId> {
+        if self.departures.is_empty() {
+            return None;
+        }
+        let owner = |id| self.owners.find(turn.tenant, IdKind::ToolCall, id);
+        turn.tool_results
+            .iter()
+            .find_map(owner)
+            .map(|owner| owner.worker)
     }
 
     /// What leaving the owner of its lock would do with that, where the settings allow it.

@@ -91,7 +91,7 @@ pub enum Churn {
 #[derive(Debug, Default)]
 pub struct Tally {
     /// Times that a turn began to wait for this, by [`HoldReason::ALL`].
-    pub holds: [u64; 6],
+    pub holds: [u64; HoldReason::ALL.len()],
     /// Ends of holds, by [`HoldEnd::ALL`].
     pub hold_ends: [u64; 7],
     /// Holds by how long they were: those of each of [`HOLD_STEPS`], and longer ones.
@@ -109,7 +109,7 @@ pub struct Tally {
     /// Prompt, cached and generated tokens that engines have reported.
     pub reported: [u64; 3],
     /// Sessions that were paused so often, by [`CHURN_STEPS`]; then those that moved.
-    pub churn: [[u64; 6]; 2],
+    pub churn: [[u64; CHURN_STEPS.len()]; 2],
     /// Pauses, and moves.
     pub befallen: [u64; 2],
     /// How often sessions that live were paused and moved.

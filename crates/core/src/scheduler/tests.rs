@@ -6,11 +6,14 @@ use crate::continuity::{ContinuityConfig, Lock, WhenDown};
 use crate::receipt::{AdmissionNote, Ending, Reported, Trust};
 use crate::session::Phase;
 
+mod affinity;
 mod breakpoints;
 mod failures;
+mod fan_out;
 mod fleet;
 mod models;
 mod owners;
+mod patience;
 mod recall;
 mod rendered;
 mod scopes;

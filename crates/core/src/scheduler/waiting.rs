@@ -15,6 +15,9 @@ impl Scheduler {
     /// The turn waits for its owner.
     pub(super) fn wait_for_owner(&mut self, id: ReservationId) -> Verdict {
         if let Some(turn) = self.reservations.get_mut(id) {
+            if let Some(leader) = turn.following.take() {
+                self.fan_out.leave(leader, id);
+            }
             turn.route.is_waiting = true;
         }
         self.note_hold(id);
@@ -90,17 +93,6 @@ impl Scheduler {
             return;
         };
         turn.route.is_waiting = false;
-        let held = self.now.since(turn.since);
-        let outcome = match self.ask_admission(id, settled) {
-            Ok(Verdict::Hold) => return,
-            Ok(Verdict::Go(placement)) => Outcome::Go(placement),
-            Err(_) => Outcome::NoWorker,
-        };
-        self.tally.hold_ended(&outcome, held);
-        settled.push(Settled {
-            reservation: id,
-            outcome,
-            held,
-        });
+        self.ask_for_held(id, settled);
     }
 }

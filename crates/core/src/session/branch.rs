@@ -105,6 +105,8 @@ pub(super) struct Entered {
     pub(super) program: Option<ProgramId>,
     pub(super) replaced: Option<ProgramId>,
     pub(super) previous_frontier: Option<u64>,
+    /// Tool calls of the chain were open.
+    pub(super) was_acting: bool,
     opened: bool,
 }
 
@@ -123,11 +125,13 @@ pub(super) fn enter(branches: &mut Vec<Branch>, sent: Sent<'_>, next: ProgramId)
     if let Some(index) = idle {
         let branch = &mut branches[index];
         let previous_frontier = branch.frontier;
+        let was_acting = branch.phase == Phase::Acting;
         advance(branch, sent);
         return Entered {
             program: Some(branch.program),
             replaced: None,
             previous_frontier: Some(previous_frontier),
+            was_acting,
             opened: false,
         };
     }
@@ -135,6 +139,7 @@ pub(super) fn enter(branches: &mut Vec<Branch>, sent: Sent<'_>, next: ProgramId)
         program: None,
         replaced: None,
         previous_frontier: None,
+        was_acting: false,
         opened: false,
     };
     if branches.len() >= MAX_BRANCHES {

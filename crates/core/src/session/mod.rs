@@ -107,6 +107,8 @@ pub struct Membership {
     pub program: Option<ProgramId>,
     /// The program that was replaced because its chain ended here.
     pub replaced: Option<ProgramId>,
+    /// Whether the last answer of the chain has called tools.
+    pub was_acting: bool,
 }
 
 /// How a turn says who it belongs to.
@@ -273,13 +275,9 @@ impl SessionRegistry {
                 };
                 self.open(claim, name, left)
             });
-        let (program, replaced) = self.enter(id, sent);
+        let membership = self.enter(id, sent);
         self.touch(now, id);
-        Membership {
-            session: id,
-            program,
-            replaced,
-        }
+        membership
     }
 
     /// The turn of `program` ended. `phase` is what the session does now; `None` leaves it as it
@@ -407,10 +405,15 @@ impl SessionRegistry {
     }
 
     /// Puts the turn on a branch of its session and moves that branch's frontier to it.
-    fn enter(&mut self, id: SessionId, sent: Sent<'_>) -> (Option<ProgramId>, Option<ProgramId>) {
+    fn enter(&mut self, id: SessionId, sent: Sent<'_>) -> Membership {
         let next = ProgramId(self.next_program);
         let Some(session) = self.get_mut(id) else {
-            return (None, None);
+            return Membership {
+                session: id,
+                program: None,
+                replaced: None,
+                was_acting: false,
+            };
         };
         session.turns += 1;
         session.in_flight += 1;
@@ -428,7 +431,12 @@ impl SessionRegistry {
                 self.by_frontier.insert(scoped_frontier(&tenant, last), id);
             }
         }
-        (entered.program, entered.replaced)
+        Membership {
+            session: id,
+            program: entered.program,
+            replaced: entered.replaced,
+            was_acting: entered.was_acting,
+        }
     }
 
     /// The unnamed session of this tenant whose last prompt is the longest head of `chain`.

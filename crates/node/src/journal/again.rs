@@ -17,7 +17,7 @@ use warmpath_core::{Micros, ReservationId, TargetId, WorkerId};
 
 use super::{Act, FORM, Prompt, Step, Submit};
 use crate::error::{Code, invalid, refused};
-use crate::fleet::health_of;
+use crate::fleet::{departure_of, health_of};
 use crate::frame::{FrameBuffer, Parts};
 use crate::handle::State;
 use crate::models::NewModel;
@@ -313,6 +313,15 @@ impl Again {
                 let health = health_of(*health)?;
                 let State { core, settled, .. } = &mut self.state;
                 let _ = core.set_health(now, WorkerId(*worker), health, settled);
+            }
+            Act::Depart {
+                worker,
+                sessions,
+                until,
+            } => {
+                let (departure, until) = (departure_of(*sessions), Micros(*until));
+                let State { core, settled, .. } = &mut self.state;
+                let _ = core.depart(now, WorkerId(*worker), departure, until, settled);
             }
             Act::Capacity { worker, tokens } => {
                 let State { core, settled, .. } = &mut self.state;

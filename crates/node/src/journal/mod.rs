@@ -84,6 +84,13 @@ pub(crate) enum Act {
         worker: u32,
         health: u32,
     },
+    /// Gives its sessions away; 0 are all.
+    Depart {
+        worker: u32,
+        sessions: u32,
+        /// Microseconds since 1970.
+        until: u64,
+    },
     Capacity {
         worker: u32,
         tokens: Option<u64>,

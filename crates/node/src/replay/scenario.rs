@@ -14,7 +14,7 @@ use warmpath_sim::router::{CoreOptions, CoreRouter, LeastLoaded, RoundRobin, Rou
 use warmpath_sim::{EngineConfig, Eviction, ExtentConfig, HostTier, Nanos, PrefillOrder};
 
 use crate::error::{Code, invalid, refused};
-use crate::options::{Admission, Score};
+use crate::options::{Admission, Affinity, FanOut, Score};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -25,6 +25,11 @@ pub(super) struct Scenario {
     /// Weights of a worker's cost; the published ones where they are left out.
     #[serde(default)]
     score: Score,
+    /// How strongly sessions stay; not at all where it is left out.
+    #[serde(default)]
+    affinity: Affinity,
+    /// Whether turns wait for one that computes the beginning that they share.
+    fan_out: Option<FanOut>,
     workers: u32,
     engine: EngineName,
     cache_tokens: Option<u64>,
@@ -198,6 +203,9 @@ impl Scenario {
         options.config.weights = admission.weights().map_err(|error| refused(&error))?;
         options.config.score = self.score.config();
         options.config.temperature = self.score.temperature();
+        options.config.patience = self.score.patience();
+        options.config.affinity = self.affinity.config();
+        options.config.fan_out = self.fan_out.as_ref().map(FanOut::config);
         let router = CoreRouter::new(options).map_err(|error| refused(&error))?;
         Ok(Box::new(router))
     }

@@ -43,6 +43,8 @@ struct Wanted {
     first_turns: Option<u32>,
     largest_context: Option<u32>,
     smallest: Option<u32>,
+    /// Arrivals and pauses pass so many times as fast.
+    faster: Option<NonZeroU32>,
 }
 
 impl Wanted {
@@ -51,6 +53,7 @@ impl Wanted {
             first_turns: self.first_turns,
             largest_context: self.largest_context,
             smallest: self.smallest,
+            faster: self.faster,
             ..Selection::default()
         }
     }

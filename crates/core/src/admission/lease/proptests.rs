@@ -179,6 +179,8 @@ impl Driver {
                     + stranger.map_or(0, |&tokens| tokens.into()),
                 additional_tokens: begin.prompt_tokens,
                 requests: here.count() as u32 + u32::from(stranger.is_some()),
+                affinity_tokens: 0,
+                relief_tokens: 0,
             }
         })
         .collect()

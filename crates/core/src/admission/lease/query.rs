@@ -1,9 +1,10 @@
 //! What can be asked of the policy without changing it, and what it has to tell.
 use super::super::{Account, Behind, Phase, ProgramState, Standing};
+use super::room::Claim;
 use super::table::Gate;
 use super::{Lease, LeaseCounters};
 use crate::hint::Hint;
-use crate::{ProgramId, ReservationId, WorkerId};
+use crate::{Micros, ProgramId, ReservationId, WorkerId};
 
 /// What a worker's room is used for. Tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,6 +52,16 @@ impl Lease {
             tokens: idle.map_or(0, |idle| idle.tokens),
             host_tokens: room.map_or(0, |room| room.shelf.tokens(context.rank)),
         })
+    }
+
+    /// See [`Admission::has_lease`](crate::admission::Admission::has_lease).
+    #[must_use]
+    pub fn has_lease(&self, now: Micros, program: ProgramId) -> bool {
+        match self.table.idle(program) {
+            // Leases that have run out are looked at when somebody needs their room.
+            Some((_, idle)) => matches!(idle.claim, Claim::Leased(end) if end > now),
+            None => false,
+        }
     }
 
     /// See [`Admission::position`](crate::admission::Admission::position). O(held).

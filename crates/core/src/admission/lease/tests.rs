@@ -73,6 +73,8 @@ impl Bench {
                 active_tokens: here.clone().map(|&(_, _, tokens)| u64::from(tokens)).sum(),
                 additional_tokens: begin.prompt_tokens,
                 requests: here.count() as u32,
+                affinity_tokens: 0,
+                relief_tokens: 0,
             }
         };
         self.live.iter().map(|&(worker, _)| row(worker)).collect()
@@ -218,6 +220,8 @@ fn placed_with_overlap_at_a(overlap: u32) -> Option<WorkerId> {
         active_tokens: 0,
         additional_tokens: 400,
         requests: 0,
+        affinity_tokens: 0,
+        relief_tokens: 0,
     };
     let begin = Begin {
         ticket: ReservationId(1),

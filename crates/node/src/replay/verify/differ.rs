@@ -194,6 +194,8 @@ fn parse(receipt: &Value) -> Receipt {
         active_tokens: row["activeTokens"].as_u64().unwrap_or(0),
         additional_tokens: count(&row["additionalTokens"]),
         requests: count(&row["requests"]),
+        affinity_tokens: count(&row["affinityTokens"]),
+        relief_tokens: row["reliefTokens"].as_u64().unwrap_or(0),
     });
     Receipt {
         candidates: candidates.collect(),
