@@ -182,15 +182,19 @@ impl Lease {
     /// See [`Admission::sent`](super::Admission::sent).
     pub fn sent(&mut self, now: Micros, ticket: ReservationId, worker: WorkerId) {
         self.observe(now);
-        let mut has_moved = false;
-        self.move_run(ticket, |run| {
-            has_moved = run.worker != Some(worker);
-            Run {
-                worker: Some(worker),
-                ..run
-            }
+        let turn = self.table.turns.get(&ticket);
+        let is_there = turn.is_none_or(|turn| match turn.gate {
+            Gate::Running(run) => run.worker == Some(worker),
+            Gate::Held(..) => true,
         });
-        self.is_news |= has_moved;
+        if is_there {
+            return;
+        }
+        self.move_run(ticket, |run| Run {
+            worker: Some(worker),
+            ..run
+        });
+        self.is_news = true;
     }
 
     /// See [`Admission::first_token`](super::Admission::first_token).

@@ -262,10 +262,12 @@ impl Table {
         while let Some(&(end, worker)) = self.timers.first()
             && end <= now
         {
+            self.timers.pop_first();
             if let Some(room) = self.rooms.get_mut(&worker) {
                 any |= room.expire(now);
+                room.armed = room.next_end();
+                self.timers.extend(room.armed.map(|end| (end, worker)));
             }
-            self.arm(worker);
         }
         any
     }
