@@ -150,8 +150,8 @@ impl Scheduler {
         let Some(turn) = self.reservations.get_mut(id) else {
             return false;
         };
-        turn.following = Some(found.leader);
-        turn.followed = Some(Followed {
+        turn.wait.following = Some(found.leader);
+        turn.wait.followed = Some(Followed {
             leader: found.leader,
             tokens: found.tokens,
             ended: FollowEnd::Waiting,
@@ -238,7 +238,7 @@ impl Scheduler {
             let Some(turn) = self.reservations.get_mut(follower) else {
                 continue;
             };
-            turn.following = None;
+            turn.wait.following = None;
             // The first that goes computes what the leader has not, and the rest wait for that one.
             if how == FollowEnd::Failed && self.follow(follower) {
                 continue;
@@ -250,7 +250,7 @@ impl Scheduler {
     /// A turn stops to follow: admission decides about it as about any other.
     fn go_on(&mut self, id: ReservationId, how: FollowEnd, settled: &mut Vec<Settled>) {
         if let Some(turn) = self.reservations.get_mut(id)
-            && let Some(followed) = &mut turn.followed
+            && let Some(followed) = &mut turn.wait.followed
         {
             followed.ended = how;
         }
@@ -259,7 +259,7 @@ impl Scheduler {
 
     /// A turn that follows another one does so no more, and nobody decides about it here.
     pub(super) fn stop_following(&mut self, id: ReservationId, turn: &mut Reservation) {
-        if let Some(leader) = turn.following.take() {
+        if let Some(leader) = turn.wait.following.take() {
             self.fan_out.leave(leader, id);
         }
     }
@@ -268,7 +268,7 @@ impl Scheduler {
     pub(super) fn expire_follows(&mut self, settled: &mut Vec<Settled>) {
         while let Some(&(until, id)) = self.fan_out.limits.front() {
             let turn = self.reservations.get(id);
-            let leader = turn.and_then(|turn| turn.following);
+            let leader = turn.and_then(|turn| turn.wait.following);
             if leader.is_some() && until > self.now {
                 return;
             }
@@ -276,7 +276,7 @@ impl Scheduler {
             if let Some(leader) = leader {
                 self.fan_out.leave(leader, id);
                 if let Some(turn) = self.reservations.get_mut(id) {
-                    turn.following = None;
+                    turn.wait.following = None;
                 }
                 self.go_on(id, FollowEnd::Late, settled);
             }

@@ -171,23 +171,23 @@ impl Scheduler {
         let place = self.place_of_held(id, turn).unwrap_or(0);
         let place = u32::try_from(place).unwrap_or(u32::MAX);
         let why = self.reason_of(id, turn, &refusals);
-        let is_first = !turn.was_held;
+        let is_first = !turn.wait.was_held;
         if is_first && self.waiting_in(group) <= 1 && why.is_for_worker() {
             self.paces[group].begin(self.now);
         }
         let expected = self.expected(group, place, why);
         if let Some(turn) = self.reservations.get_mut(id) {
             if is_first {
-                turn.hold = HoldNote {
+                turn.wait.hold = HoldNote {
                     place,
                     why: Some(why),
                     expected,
                 };
             }
-            turn.was_held = true;
-            turn.hold.why = Some(why);
-            turn.refusals.extend(refusals);
-            turn.refusals.truncate(MAX_CANDIDATES);
+            turn.wait.was_held = true;
+            turn.wait.hold.why = Some(why);
+            turn.wait.refusals.extend(refusals);
+            turn.wait.refusals.truncate(MAX_CANDIDATES);
         }
         self.counters.held += u64::from(is_first);
         self.tally.held(why);
@@ -220,7 +220,7 @@ impl Scheduler {
         if turn.route.is_waiting {
             return Some(1);
         }
-        if let Some(leader) = turn.following {
+        if let Some(leader) = turn.wait.following {
             return self.place_behind(leader, id);
         }
         let group = turn.route.group.index();
@@ -249,7 +249,7 @@ impl Scheduler {
         if turn.route.is_waiting {
             return HoldReason::Owner;
         }
-        if turn.following.is_some() {
+        if turn.wait.following.is_some() {
             return HoldReason::Leader;
         }
         let group = turn.route.group.index();
@@ -279,7 +279,7 @@ impl Scheduler {
         let group = turn.route.group.index();
         let place = self.place_of_held(id, turn).unwrap_or(0);
         let place = u32::try_from(place).unwrap_or(u32::MAX);
-        let why = turn.hold.why.unwrap_or(HoldReason::Room);
+        let why = turn.wait.hold.why.unwrap_or(HoldReason::Room);
         Some(Held {
             reservation: id,
             place,

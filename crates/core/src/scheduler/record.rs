@@ -37,9 +37,9 @@ impl Placer<'_> {
         receipt.model = turn.model.clone();
         receipt.admission =
             admission_note(turn.waited(self.now), picked.by, rows[picked.index].worker);
-        receipt.hold = turn.hold;
-        receipt.followed = turn.followed;
-        receipt.refusals.extend_from_slice(&turn.refusals);
+        receipt.hold = turn.wait.hold;
+        receipt.followed = turn.wait.followed;
+        receipt.refusals.extend_from_slice(&turn.wait.refusals);
         receipt.weights = self.config.score;
         receipt.prompt = PromptNote {
             is_tokens: turn.form == Form::Tokens,

@@ -114,22 +114,28 @@ pub(super) struct Reservation {
     /// How its model was chosen, until its receipt is written.
     pub(super) model: Option<Arc<ModelNote>>,
     pub(super) since: Micros,
+    /// Its class in a queue.
+    pub(super) priority: i16,
+    pub(super) wait: Wait,
+    pub(super) state: State,
+}
+
+/// How a turn has waited, if it has.
+#[derive(Debug, Default)]
+pub(super) struct Wait {
     pub(super) was_held: bool,
     /// The turn that it waits for, which computes its beginning; admission has not been asked.
     pub(super) following: Option<ReservationId>,
     pub(super) followed: Option<Followed>,
-    /// Its class in a queue.
-    pub(super) priority: i16,
-    /// How it began to wait, and why nobody took it then.
+    /// How it began, and why nobody took the turn then.
     pub(super) hold: HoldNote,
     pub(super) refusals: Vec<Refusal>,
-    pub(super) state: State,
 }
 
 impl Reservation {
     /// How long the turn has waited; `None` when it went at once.
     pub(super) fn waited(&self, now: Micros) -> Option<Micros> {
-        self.was_held.then(|| now.since(self.since))
+        self.wait.was_held.then(|| now.since(self.since))
     }
 
     /// Tokens of the prompt, from its start, that are known one by one.

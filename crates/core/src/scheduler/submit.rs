@@ -10,14 +10,14 @@ use crate::block::{Chain, Memo, Namespace, Seed, TokenRate, hash_text_after, tex
 use crate::continuity::{Breach, Choice, IdKind, Lock, WhenDown};
 use crate::error::{Error, Result};
 use crate::id::{Micros, ProgramId, ReservationId, TargetId, WorkerId};
-use crate::receipt::{Candidate, HoldNote, Volatile};
+use crate::receipt::{Candidate, Volatile};
 use crate::session::{Claim, Membership, Phase, Sent, SessionId, SessionName};
 
 use super::Scheduler;
 use super::hashing::{Hashing, segments_too_long};
 use super::place::Seat;
 use super::recall::{Body, Recalled};
-use super::reservation::{Reservation, Route, State};
+use super::reservation::{Reservation, Route, State, Wait};
 use super::scoring::{Account, Form, Scratch, Wanted, first_volatile};
 use super::stays::Whose;
 use super::topology::Apart;
@@ -292,12 +292,8 @@ impl Scheduler {
             text_bytes: 0,
             volatile: None,
             since: self.now,
-            was_held: false,
-            following: None,
-            followed: None,
             priority: turn.priority,
-            hold: HoldNote::default(),
-            refusals: Vec::new(),
+            wait: Wait::default(),
             state: State::Held,
         })
     }

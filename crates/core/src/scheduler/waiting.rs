@@ -15,7 +15,7 @@ impl Scheduler {
     /// The turn waits for its owner.
     pub(super) fn wait_for_owner(&mut self, id: ReservationId) -> Verdict {
         if let Some(turn) = self.reservations.get_mut(id) {
-            if let Some(leader) = turn.following.take() {
+            if let Some(leader) = turn.wait.following.take() {
                 self.fan_out.leave(leader, id);
             }
             turn.route.is_waiting = true;

@@ -45,7 +45,7 @@ impl Bench {
     }
 
     fn followed(&self, id: ReservationId) -> Option<Followed> {
-        self.scheduler.reservations.get(id).unwrap().followed
+        self.scheduler.reservations.get(id).unwrap().wait.followed
     }
 }
 
