@@ -208,7 +208,7 @@ export interface AdmissionOptions {
    * which that costs as much as computing it again. 0.0001 to 10.
    */
   theta?: number
-  /** `lease` only: a turn held this long goes whatever the load. Absent: never. */
+  /** `lease` only: a turn held this long goes whatever the load, but for the gates. Default 600. */
   forceAfterSeconds?: number
   /**
    * `lease` only: tokens of the host tier beside each worker (LMCache, offloading to CPU), where

@@ -306,7 +306,9 @@ impl Admission {
                 let mut config = LeaseConfig::default();
                 set(&mut config.theta, self.theta_bp);
                 set(&mut config.host_tokens, self.host_tokens);
-                config.force_after = self.force_after_ms.map(Micros::from_millis);
+                if let Some(limit) = self.force_after_ms {
+                    config.force_after = Some(Micros::from_millis(limit));
+                }
                 if let Some(Order::LeaseEnd) = self.eviction {
                     config.eviction = Eviction::LeaseEnd;
                 }

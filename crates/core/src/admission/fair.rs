@@ -78,12 +78,18 @@ impl Weights {
     }
 }
 
+/// Who goes before a turn.
+struct Ahead {
+    turns: usize,
+    behind: Behind,
+}
+
 /// Behind whom a turn has to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Behind {
     /// Those who came before.
     Earlier,
-    /// Turns of other tenants too, later ones included, because its own has had or asks for more.
+    /// Turns of other tenants that came later too, because its own has had or asks for more.
     Share,
     /// Turns of a higher class.
     Class,
@@ -105,7 +111,6 @@ struct Place<L> {
     tenant: TenantKey,
     lane: L,
     number: u64,
-    behind: Behind,
 }
 
 /// The turns of one priority.
@@ -177,20 +182,13 @@ impl<L: Copy + Ord> FairQueue<L> {
         let number = self.next;
         self.next += 1;
         let cost = u64::from(tokens.max(1)) * SCALE / u64::from(self.weights.of(tenant));
-        let first = self.classes.first_key_value();
-        let is_lower = first.is_some_and(|(&Reverse(highest), _)| highest > priority);
         let class = self.classes.entry(Reverse(priority)).or_default();
-        let is_ahead = class.push(tenant, lane, number, Entry { ticket, cost });
+        class.push(tenant, lane, number, Entry { ticket, cost });
         let place = Place {
             priority,
             tenant,
             lane,
             number,
-            behind: match (is_lower, is_ahead) {
-                (true, _) => Behind::Class,
-                (false, true) => Behind::Share,
-                (false, false) => Behind::Earlier,
-            },
         };
         self.tickets.insert(ticket, place);
     }
@@ -278,23 +276,36 @@ impl<L: Copy + Ord> FairQueue<L> {
         true
     }
 
-    /// Behind whom it began to wait.
+    /// Behind whom it waits now. O(waiting).
     pub(super) fn behind(&self, ticket: ReservationId) -> Option<Behind> {
-        self.tickets.get(&ticket).map(|place| place.behind)
+        self.ahead(ticket).map(|ahead| ahead.behind)
     }
 
     /// Its place in its lane from 1, if nobody comes or leaves and nobody has waited too long.
     pub(super) fn place(&self, ticket: ReservationId) -> Option<usize> {
+        self.ahead(ticket).map(|ahead| ahead.turns + 1)
+    }
+
+    /// Who goes before it in its lane.
+    fn ahead(&self, ticket: ReservationId) -> Option<Ahead> {
         let own = self.tickets.get(&ticket)?;
-        let mut ahead = 0;
+        let mut higher = 0;
         for (&Reverse(priority), class) in &self.classes {
             let Some(lane) = class.lanes.get(&own.lane) else {
                 continue;
             };
             if priority > own.priority {
-                ahead += lane.arrivals.len();
+                higher += lane.arrivals.len();
             } else if priority == own.priority {
-                return Some(ahead + class.place(own));
+                let (turns, is_overtaken) = class.ahead(own);
+                return Some(Ahead {
+                    turns: higher + turns,
+                    behind: match (higher, is_overtaken) {
+                        (1.., _) => Behind::Class,
+                        (0, true) => Behind::Share,
+                        (0, false) => Behind::Earlier,
+                    },
+                });
             }
         }
         None
@@ -342,11 +353,8 @@ impl<L> Default for Class<L> {
 }
 
 impl<L: Copy + Ord> Class<L> {
-    /// True when others wait too and this tenant is ahead of its share.
-    fn push(&mut self, tenant: TenantKey, lane: L, number: u64, entry: Entry) -> bool {
+    fn push(&mut self, tenant: TenantKey, lane: L, number: u64, entry: Entry) {
         let now = self.now;
-        let own = self.flows.get(&tenant).is_some_and(|flow| flow.waiting > 0);
-        let has_others = self.flows.len() - self.idle.len() > usize::from(own);
         let flow = self.flows.entry(tenant).or_insert_with(|| Flow {
             start: now,
             waiting: 0,
@@ -356,7 +364,6 @@ impl<L: Copy + Ord> Class<L> {
             self.idle.remove(&(flow.start, tenant));
             flow.start = flow.start.max(now);
         }
-        let is_ahead = flow.waiting > 0 || flow.start > now;
         let own = flow.lanes.entry(lane).or_default();
         let waiting = self.lanes.entry(lane).or_default();
         let first = own.first_key_value().map(|(&first, _)| first);
@@ -369,7 +376,6 @@ impl<L: Copy + Ord> Class<L> {
         waiting.arrivals.insert(number, entry.ticket);
         own.insert(number, entry);
         flow.waiting += 1;
-        has_others && is_ahead
     }
 
     /// Takes a turn out, and gives it back.
@@ -424,24 +430,26 @@ impl<L: Copy + Ord> Class<L> {
     }
 
     /// The place of a turn in its lane among those of the class.
-    fn place(&self, own: &Place<L>) -> usize {
+    /// How many turns go before this one, and whether one of them came later.
+    fn ahead(&self, own: &Place<L>) -> (usize, bool) {
         let Some(flow) = self.flows.get(&own.tenant) else {
-            return 0;
+            return (0, false);
         };
         let mut start = flow.start;
         flow.each_of(own.lane, |at, number, _| {
             start = at;
             number < own.number
         });
-        let mut before = 0;
+        let (mut before, mut is_overtaken) = (0, false);
         for flow in self.flows.values() {
             flow.each_of(own.lane, |at, number, _| {
                 let is_before = (at, number) < (start, own.number);
                 before += usize::from(is_before);
+                is_overtaken |= is_before && number > own.number;
                 is_before
             });
         }
-        before + 1
+        (before, is_overtaken)
     }
 }
 

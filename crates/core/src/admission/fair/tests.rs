@@ -28,15 +28,14 @@ fn a_flood_of_one_tenant_holds_only_itself() {
     for n in 0..1_000 {
         queue.push(ReservationId(n), whose("flood", 0), 0, 1_000);
     }
+    assert_eq!(queue.behind(ReservationId(999)), Some(Behind::Earlier));
     queue.push(ReservationId(5_000), whose("one", 0), 0, 1_000);
     assert_eq!(queue.place(ReservationId(5_000)), Some(2));
-    assert_eq!(queue.behind(ReservationId(999)), Some(Behind::Earlier));
+    assert_eq!(queue.behind(ReservationId(5_000)), Some(Behind::Earlier));
+    assert_eq!(queue.behind(ReservationId(999)), Some(Behind::Share));
     assert_eq!(go(&mut queue, &[0]), Some(0));
     assert_eq!(go(&mut queue, &[0]), Some(5_000));
-    // Whoever has more under way than its share is told so.
-    queue.push(ReservationId(6_000), whose("one", 0), 0, 1_000);
-    queue.push(ReservationId(1_000), whose("flood", 0), 0, 1_000);
-    assert_eq!(queue.behind(ReservationId(1_000)), Some(Behind::Share));
+    assert_eq!(queue.behind(ReservationId(999)), Some(Behind::Earlier));
 }
 
 #[test]
@@ -83,7 +82,7 @@ fn a_higher_class_goes_first_and_a_lower_one_is_passed_a_few_times_at_most() {
     for n in 0..50 {
         queue.push(ReservationId(100 + n), whose("a", 3), 0, 1);
     }
-    assert_eq!(queue.behind(ReservationId(2)), Some(Behind::Earlier));
+    assert_eq!(queue.behind(ReservationId(2)), Some(Behind::Class));
     queue.push(ReservationId(3), whose("b", 0), 0, 1);
     assert_eq!(queue.behind(ReservationId(3)), Some(Behind::Class));
     let order: Vec<u64> = std::iter::from_fn(|| go(&mut queue, &[0])).collect();
@@ -91,6 +90,11 @@ fn a_higher_class_goes_first_and_a_lower_one_is_passed_a_few_times_at_most() {
     assert_eq!(order[..7], [100, 101, 102, 103, 104, 105, 106]);
     // The last one is older than none that passes it.
     assert_eq!((at(1), at(2), at(3)), (7, 15, 52));
+    queue.push(ReservationId(4), whose("a", 0), 0, 1);
+    queue.push(ReservationId(5), whose("a", 3), 0, 1);
+    assert_eq!(queue.behind(ReservationId(4)), Some(Behind::Class));
+    assert!(queue.remove(ReservationId(5)));
+    assert_eq!(queue.behind(ReservationId(4)), Some(Behind::Earlier));
 }
 
 #[test]

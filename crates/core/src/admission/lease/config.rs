@@ -70,7 +70,7 @@ impl Default for LeaseConfig {
             host_tokens: 0,
             eviction: Eviction::Lru,
             evidence: Evidence::Account,
-            force_after: None,
+            force_after: Some(Self::FORCE_AFTER),
             max_programs: 1_000_000,
             weights: Weights::default(),
         }
@@ -78,6 +78,9 @@ impl Default for LeaseConfig {
 }
 
 impl LeaseConfig {
+    /// How long a turn waits at most, unless said otherwise: far longer than waits are where rotation
+    /// works, since warm turns pass whoever waits and could keep a large prompt out for ever.
+    pub const FORCE_AFTER: Micros = Micros::from_secs(600);
     /// `theta` of the preset with the shortest tail.
     pub const TAIL: u32 = 3_500;
     /// `theta` of the default preset.

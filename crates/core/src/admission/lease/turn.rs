@@ -16,7 +16,7 @@ const AT_EASE: u128 = 20_000;
 /// The shortest, however long somebody waits. Basis points.
 const IN_HASTE: u128 = 7_000;
 /// How much the wait of the head counts beside the break-even.
-const HASTE: u128 = 4;
+const HASTE: u128 = 5;
 
 /// Where a turn may go.
 #[derive(Clone, Copy, Debug)]
@@ -407,7 +407,7 @@ fn running(row: &Candidate) -> u64 {
 /// theta, while the head of the queue has waited for `waited`. A refill costs the less the more of what
 /// gives way comes back from the host tier.
 ///
-/// Twice that where nobody waits, once where the head has waited for a quarter of it (at a theta of 1),
+/// Twice that where nobody waits, once where the head has waited for a fifth of it (at a theta of 1),
 /// less the longer it waits, but no less than [`IN_HASTE`]: the longer people wait, the sooner room has
 /// to change hands, which keeps waits from swinging; below some length only refills become more. Engines
 /// that drop the least recently used keep no context for its lease, so with those it is never above once.
