@@ -309,7 +309,8 @@ test('gates that cannot be are refused by name', (t) => {
   const refused: [Admission, string][] = [
     [{ maxRunning: 0 }, 'admission.maxRunning'],
     [{ maxSessions: 1.5 }, 'admission.maxSessions'],
-    [{ sessionIdleSeconds: 0 }, 'admission.sessionIdleSeconds'],
+    [{ maxSessions: 1, sessionIdleSeconds: 0 }, 'admission.sessionIdleSeconds'],
+    [{ sessionIdleSeconds: 30 }, 'admission.sessionIdleSeconds'],
     [{ tenantWeights: { a: 0 } }, 'admission.tenantWeights.a'],
     [{ tenantWeights: { b: 1001 } }, 'admission.tenantWeights.b'],
     [{ tenantWeights: [] as never }, 'admission.tenantWeights'],

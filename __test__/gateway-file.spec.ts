@@ -187,6 +187,8 @@ const SCHEDULERS: object[] = [
     { policy: 'lease', forceAfterSeconds: 60 },
     { policy: 'lease', hostTokens: 4_000_000 },
     { policy: 'lease', hostTokens: 0 },
+    { maxSessions: 3, sessionIdleSeconds: 30 },
+    { sessionIdleSeconds: 30 },
     { policy: 'lease', intervalMs: 5 },
     { policy: 'thunderagent', theta: 0.5 },
     { preset: 'tail' },

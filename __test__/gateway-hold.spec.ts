@@ -61,7 +61,8 @@ for (const name of API_NAMES) {
     await isHeld()
     t.is(res.headers['content-type'], 'text/event-stream; charset=utf-8')
     t.is(res.headers['x-warmpath-worker'], undefined)
-    await new Promise((passed) => setTimeout(passed, 100))
+    const seen = () => res.readableLength >= 2 * 'event: ping\ndata: {"type": "ping"}\n\n'.length
+    await until(t, 'two keep-alives have come', seen)
     release()
     const answer = await finish(res)
     t.true(answer.body.endsWith(events.join('')))

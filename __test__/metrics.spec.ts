@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import test from 'ava'
 import { Registry } from 'prom-client'
-import { metricsText, registerMetrics, type Turn } from '../src/index.js'
+import { metricsText, registerMetrics, type Turn, WarmpathError } from '../src/index.js'
 import { gatewayOver } from './gateway-support.js'
 import { send } from './support/http-client.js'
 import { answering, startWorker } from './support/http-worker.js'
@@ -178,4 +178,39 @@ test('the page has every metric with its type and its help', (t) => {
     cells.map(([, name, type, , help]) => [name?.replaceAll('`', ''), type, help]),
     f.scheduler.metrics().map(({ name, type, help }) => [name, type, help]),
   )
+})
+
+test('what is no registry, no scheduler and no list is refused by name', (t) => {
+  const f = fleet({ workers: [{ id: 'a', url: 'http://a' }] })
+  const registry = new Registry()
+  for (const [call, field] of [
+    [() => registerMetrics({} as Registry, f.scheduler), 'registry'],
+    [() => registerMetrics(null as unknown as Registry, f.scheduler), 'registry'],
+    [() => registerMetrics(registry, {} as typeof f.scheduler), 'scheduler'],
+    [() => metricsText(5 as unknown as []), 'families'],
+  ] as const) {
+    const error = t.throws(call, { instanceOf: WarmpathError, code: 'WARMPATH_INVALID_ARGUMENT' })
+    t.is(error?.detail?.field, field)
+  }
+  f.scheduler.close()
+})
+
+test('each worker has one trust, and events only where its engine tells some', (t) => {
+  const f = fleet({
+    workers: [
+      { id: 'a', url: 'http://a' },
+      { id: 'b', url: 'http://b', kvEvents: 'tcp://127.0.0.1:9' },
+    ],
+  })
+  const seen = read(metricsText(f.scheduler.metrics()))
+  for (const { id, evidence } of f.scheduler.status().workers) {
+    const found = ['none', 'predicted', 'degraded', 'exact'].filter(
+      (trust) => seen.get(`warmpath_worker_trust{worker="${id}",trust="${trust}"}`) === 1,
+    )
+    t.deepEqual(found, [evidence.trust])
+  }
+  t.is(seen.get('warmpath_event_gaps_total{worker="b"}'), 0)
+  t.is(seen.get('warmpath_worker_disagreement{worker="b"}'), 0)
+  t.false(seen.has('warmpath_event_gaps_total{worker="a"}'))
+  f.scheduler.close()
 })

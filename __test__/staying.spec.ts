@@ -105,6 +105,11 @@ const refused: [string, (scheduler: Scheduler) => void, ErrorCode][] = [
   ['an unknown worker', (s) => s.drainWorker('z', { deadlineSeconds: 1 }), 'WARMPATH_UNKNOWN_ID'],
   ['no time', (s) => s.drainWorker('a', { deadlineSeconds: -1 }), 'WARMPATH_INVALID_ARGUMENT'],
   [
+    'a field that nobody knows',
+    (s) => s.drainWorker('a', { deadline: 600 } as object),
+    'WARMPATH_INVALID_ARGUMENT',
+  ],
+  [
     'no number',
     (s) => s.drainWorker('a', { deadlineSeconds: Number.NaN }),
     'WARMPATH_INVALID_ARGUMENT',
@@ -133,7 +138,9 @@ for (const [name, run, code] of refused) {
 
 const wrong: [Partial<SchedulerOptions>, string][] = [
   [{ sessionAffinity: { mode: 'firm' as never } }, 'sessionAffinity.mode'],
-  [{ sessionAffinity: { creditTokens: -1 } }, 'sessionAffinity.creditTokens'],
+  [{ sessionAffinity: { mode: 'soft', creditTokens: -1 } }, 'sessionAffinity.creditTokens'],
+  [{ sessionAffinity: { creditTokens: 5 } }, 'sessionAffinity.creditTokens'],
+  [{ sessionAffinity: { mode: 'off', creditTokens: 5 } }, 'sessionAffinity.creditTokens'],
   [{ sessionAffinity: { credit: 1 } as never }, 'sessionAffinity.credit'],
   [{ fanOut: { minTokens: 0 } }, 'fanOut.minTokens'],
   [{ fanOut: { maxWaitSeconds: 0 } }, 'fanOut.maxWaitSeconds'],

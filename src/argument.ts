@@ -14,6 +14,13 @@ export function refuseArgument(name: string, allowed: string): never {
   })
 }
 
+/** Throws INVALID_ARGUMENT unless `value` is an object with no other fields than these. */
+export function checkFields(value: unknown, name: string, known: readonly string[]): void {
+  if (typeof value !== 'object' || value === null) refuseArgument(name, 'an object')
+  const isKnown = Object.keys(value).every((field) => known.includes(field))
+  if (!isKnown) refuseArgument(name, `an object with no other fields than ${known.join(', ')}`)
+}
+
 /** Throws INVALID_ARGUMENT unless `value` is a string. */
 export function checkString(value: unknown, name: string): asserts value is string {
   if (!isString(value)) refuseArgument(name, 'a string')

@@ -120,6 +120,9 @@ function admission(given: Fields): Settings['admission'] {
   const policy = oneOf(given.policy ?? 'none', 'admission.policy', POLICIES)
   if (policy === 'lease') refuseFields(given, OF_THUNDERAGENT, 'thunderagent')
   else refuseFields(given, OF_LEASE, 'lease')
+  if (given.sessionIdleSeconds !== undefined && given.maxSessions === undefined) {
+    refuse('admission.sessionIdleSeconds', 'needs maxSessions')
+  }
   return {
     policy,
     ...bands(given.hysteresis),

@@ -2,7 +2,7 @@
  * The options of where sessions stay, and of turns that wait for one that computes the beginning that they
  * share.
  */
-import { type Fields, fields, MAX_U32, milliseconds, number, oneOf } from './check.js'
+import { type Fields, fields, MAX_U32, milliseconds, number, oneOf, refuse } from './check.js'
 import type { FanOutOptions, SessionAffinityOptions } from './types.js'
 
 const MODES = ['off', 'soft', 'hard'] as const
@@ -22,8 +22,12 @@ export interface FanOutSettings {
 export function affinitySettings(value: unknown): AffinitySettings {
   const path = 'sessionAffinity'
   const given: Fields = value === undefined ? {} : fields(value, path, Object.keys(AFFINITY))
+  const mode = oneOf(given.mode ?? AFFINITY.mode, `${path}.mode`, MODES)
+  if (mode === 'off' && given.creditTokens !== undefined) {
+    refuse(`${path}.creditTokens`, "needs mode: 'soft' or 'hard'")
+  }
   return {
-    mode: oneOf(given.mode ?? AFFINITY.mode, `${path}.mode`, MODES),
+    mode,
     creditTokens: tokens(given.creditTokens ?? AFFINITY.creditTokens, `${path}.creditTokens`, 0),
   }
 }

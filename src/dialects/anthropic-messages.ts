@@ -182,6 +182,12 @@ const TYPES: Readonly<Record<number, string>> = {
   529: 'overloaded_error',
 }
 
+/** What an error would have had for a status, had it come before the stream: clients repeat by its type. */
+const EVENT_STATUS: Readonly<Record<string, number>> = {
+  WARMPATH_HOLD_LIMIT: 529,
+  WARMPATH_OVERLOADED: 529,
+}
+
 /** The shape has no place for a code, so that stands behind the message. */
 function errorBody(status: number, code: string, message: string): Json {
   const type = TYPES[status] ?? (status >= 500 ? 'api_error' : 'invalid_request_error')
@@ -195,7 +201,8 @@ const anthropicMessages: Dialect = {
   readResponse,
   stream,
   errorBody,
-  errorEvent: (code, message) => sseEvent('error', errorBody(502, code, message)),
+  errorEvent: (code, message) =>
+    sseEvent('error', errorBody(EVENT_STATUS[code] ?? 502, code, message)),
   busyStatus: 529,
   keepAlive: 'event: ping\ndata: {"type": "ping"}\n\n',
   withModel,

@@ -1,5 +1,5 @@
 /** Question: what is a worker told that gives its sessions away, and by when? */
-import { checkString, refuseArgument } from '../argument.js'
+import { checkFields, checkString, refuseArgument } from '../argument.js'
 import type { Link } from '../link.js'
 import { native } from '../native.js'
 
@@ -28,15 +28,19 @@ const MOST_SECONDS = 31_536_000
 const MOST_SESSIONS = 0xffff_ffff
 
 export function deadlineOf(options: DrainOptions): number | undefined {
-  checkOptions(options)
-  const { deadlineSeconds: seconds } = options
+  checkFields(options, 'options', ['deadlineSeconds'])
+  return checkedSeconds(options.deadlineSeconds)
+}
+
+function checkedSeconds(seconds: number | undefined): number | undefined {
   if (seconds === undefined) return undefined
   const fits = typeof seconds === 'number' && seconds >= 0 && seconds <= MOST_SECONDS
   return fits ? seconds : refuseArgument('deadlineSeconds', `0 to ${MOST_SECONDS}`)
 }
 
 export function shedOf(id: string, options: ShedOptions): Departure {
-  const seconds = deadlineOf(options) ?? SHED_SECONDS
+  checkFields(options, 'options', ['sessions', 'deadlineSeconds'])
+  const seconds = checkedSeconds(options.deadlineSeconds) ?? SHED_SECONDS
   const { sessions } = options
   if (!(Number.isInteger(sessions) && sessions >= 1 && sessions <= MOST_SESSIONS)) {
     refuseArgument('sessions', `a whole number from 1 to ${MOST_SESSIONS}`)
@@ -50,8 +54,4 @@ export function departWorker(link: Link, { id, seconds, sessions }: Departure): 
   link.call((handle, now, out) => {
     native.departWorker(handle, now, index, sessions, now + Math.round(seconds * 1e6), out)
   })
-}
-
-function checkOptions(options: unknown): void {
-  if (typeof options !== 'object' || options === null) refuseArgument('options', 'an object')
 }

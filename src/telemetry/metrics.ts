@@ -5,6 +5,7 @@
  * workers, reasons and outcomes, of which there are few; never a session, a tenant or a model that a
  * client has named. docs/metrics.md has the list, which a test compares with this file.
  */
+import { refuseArgument } from '../argument.js'
 
 /** One metric with all its values. */
 export interface MetricFamily {
@@ -57,16 +58,26 @@ interface WorkerFigures {
   readonly inFlight: number
   readonly usedTokens: number
   readonly leasedTokens: number
+  readonly evidence: { readonly trust: string }
+  /** Null where its engine tells nothing. */
+  readonly events: {
+    readonly disagreement: object | null
+    readonly ranks: readonly Readonly<Record<'gaps' | 'disconnects' | 'unreadable', number>>[]
+  } | null
 }
+
+const TRUST = ['none', 'predicted', 'degraded', 'exact']
 
 /** @param json what the core has counted, as it writes it */
 export function metricFamilies(json: string, workers: readonly WorkerFigures[]): MetricFamily[] {
   const counts = JSON.parse(json) as CoreCounts
-  const ofWorkers = (read: (worker: WorkerFigures) => number | null) =>
+  const ofWorkers = (read: (worker: WorkerFigures) => number | null | undefined) =>
     workers.flatMap((worker) => {
       const value = read(worker)
-      return value === null ? [] : [{ value, labels: { worker: worker.id } }]
+      return value === null || value === undefined ? [] : [{ value, labels: { worker: worker.id } }]
     })
+  const ofRanks = (field: 'gaps' | 'disconnects' | 'unreadable') =>
+    ofWorkers(({ events }) => events?.ranks.reduce((sum, rank) => sum + rank[field], 0))
   const { tokens, policy } = counts
   return [
     gauge('sessions', 'Sessions by what they do.', by('phase', counts.sessions)),
@@ -133,6 +144,32 @@ export function metricFamilies(json: string, workers: readonly WorkerFigures[]):
       'worker_capacity_tokens',
       'Tokens of its cache.',
       ofWorkers((w) => w.capacityTokens),
+    ),
+    gauge(
+      'worker_trust',
+      '1 for how good what is known of its cache is, 0 for the rest.',
+      workers.flatMap(({ id, evidence }) =>
+        TRUST.map((trust) => ({
+          value: Number(evidence.trust === trust),
+          labels: { worker: id, trust },
+        })),
+      ),
+    ),
+    gauge(
+      'worker_disagreement',
+      '1 if its events and the prompts speak of different tokens.',
+      ofWorkers(({ events }) => (events ? Number(events.disagreement !== null) : null)),
+    ),
+    counter('event_gaps_total', 'Times that events of its engine were lost.', ofRanks('gaps')),
+    counter(
+      'event_disconnects_total',
+      'Times that the connection for its events was lost.',
+      ofRanks('disconnects'),
+    ),
+    counter(
+      'event_unreadable_total',
+      'Messages of its engine that could not be read.',
+      ofRanks('unreadable'),
     ),
   ]
 }
@@ -202,6 +239,8 @@ function histogram(
 
 /** The text that Prometheus scrapes, version 0.0.4 of its format. */
 export function metricsText(families: readonly MetricFamily[]): string {
+  if (!Array.isArray(families as unknown))
+    refuseArgument('families', 'what scheduler.metrics() gives')
   const lines = families.flatMap(({ name, help, type, values }) => [
     `# HELP ${name} ${help}`,
     `# TYPE ${name} ${type}`,
@@ -211,6 +250,13 @@ export function metricsText(families: readonly MetricFamily[]): string {
     }),
   ])
   return `${lines.join('\n')}\n`
+}
+
+function checkMethod(value: unknown, name: string, method: string): void {
+  const isThere = typeof value === 'object' && value !== null
+  if (!isThere || typeof Reflect.get(value, method) !== 'function') {
+    refuseArgument(name, `an object with the method ${method}`)
+  }
 }
 
 /** What a label value may not have in it as it is. */
@@ -230,9 +276,12 @@ interface MetricSource {
 
 /**
  * Adds a scheduler's metrics to a registry of prom-client. They are read when that is scraped, once for
- * all of them. One scheduler a registry: their names are the same. Throws what the registry throws.
+ * all of them. One scheduler a registry: their names are the same. Throws INVALID_ARGUMENT, and what the
+ * registry throws where it has one of these names already.
  */
 export function registerMetrics(registry: MetricRegistry, scheduler: MetricSource): void {
+  checkMethod(registry, 'registry', 'registerMetric')
+  checkMethod(scheduler, 'scheduler', 'metrics')
   let read: Map<string, MetricFamily> | undefined
   const families = (): Map<string, MetricFamily> => {
     if (read === undefined) {

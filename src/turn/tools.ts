@@ -3,7 +3,7 @@
  *
  * Checks what was passed and hands it on; what follows from it is the core's business.
  */
-import { checkString, refuseArgument } from '../argument.js'
+import { checkFields, checkString, refuseArgument } from '../argument.js'
 import type { Link } from '../link.js'
 import { native } from '../native.js'
 
@@ -34,7 +34,8 @@ export function knownSession(given: SessionLike, tenant: string) {
 }
 
 export function toolStarted(link: Link, session: SessionLike, tool: StartedTool): void {
-  const { expectedSeconds: seconds } = checked(tool)
+  checkFields(tool, 'tool', ['tenant', 'expectedSeconds'])
+  const { expectedSeconds: seconds } = tool
   const isTime = typeof seconds === 'number' && seconds >= 0 && seconds <= MAX_SECONDS
   if (seconds !== undefined && !isTime) {
     refuseArgument('expectedSeconds', `a number from 0 to ${MAX_SECONDS}`)
@@ -43,12 +44,8 @@ export function toolStarted(link: Link, session: SessionLike, tool: StartedTool)
 }
 
 export function toolEnded(link: Link, session: SessionLike, tool: ToolOwner): void {
-  tell(link, session, checked(tool), true, -1)
-}
-
-function checked<T extends ToolOwner>(tool: T): T {
-  if (typeof tool !== 'object' || tool === null) refuseArgument('tool', 'an object')
-  return tool
+  checkFields(tool, 'tool', ['tenant'])
+  tell(link, session, tool, true, -1)
 }
 
 function tell(
