@@ -334,7 +334,10 @@ export class Scheduler {
     this.#link.prices.set(target, set)
   }
 
-  /** Throws CONFIG for a bad field, DUPLICATE_ID for a name that is taken. */
+  /**
+   * Until `removeWorker`: `reconfigure` leaves it alone, and its options may not name it. Throws CONFIG for
+   * a bad field, DUPLICATE_ID for a name that is taken.
+   */
   addWorker(worker: AddedWorker): void {
     const entry = workerEntry(worker, 'worker', ADDED_WORKER_FIELDS)
     const json = JSON.stringify(nativeWorker(entry, this.#groupOf(addedTargets(worker.targets))))
