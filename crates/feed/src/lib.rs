@@ -6,7 +6,7 @@
 //! decoded waits in an [`Inbox`] until whoever owns the index takes a bounded slice of it. The thread
 //! never sees the index and never waits for it.
 //!
-//! `zmtp` (what the bytes of a connection say), `stream` (what is missing) and `inbox` (what is waiting)
+//! `zmtp` (what the bytes of a connection say), `pulse` (who is still there), `stream` (what is missing) and `inbox` (what is waiting)
 //! do no I/O and know no clock but the times they are given; `socket` and `thread` do.
 #![forbid(unsafe_code)]
 
@@ -16,6 +16,7 @@ mod link;
 mod message;
 mod objects;
 mod pulled;
+mod pulse;
 mod reader;
 mod replay;
 mod socket;

@@ -83,7 +83,7 @@ impl Link {
         let (stream, mut asks, mut count) = (&mut self.stream, Vec::new(), 0);
         let is_announced = &mut self.is_announced;
         let read = socket.flush().and_then(|()| {
-            let read = socket.read(buffer, |parts| {
+            let read = socket.read(now, buffer, |parts| {
                 if !std::mem::replace(is_announced, true) {
                     asks.extend(stream.connected(now));
                 }
@@ -118,7 +118,7 @@ impl Link {
         };
         let (stream, mut asks) = (&mut self.stream, Vec::new());
         let read = socket.flush().and_then(|()| {
-            let read = socket.read(buffer, |parts| {
+            let read = socket.read(now, buffer, |parts| {
                 // What one connection still says after its end belongs to no question.
                 if asks.is_empty() {
                     asks.extend(stream.replayed(now, &parts));
@@ -146,7 +146,7 @@ impl Link {
                 let error = io::Error::other("another publisher has taken its place");
                 self.lose(registry, now, &error);
             }
-            let socket = Socket::of(registry, token, stream, Role::Subscriber);
+            let socket = Socket::of(registry, now, token, stream, Role::Subscriber);
             self.live = socket.ok().map(|mut socket| {
                 socket.peer.subscribe(self.wanted.topic.as_bytes());
                 socket
@@ -154,8 +154,13 @@ impl Link {
         }
     }
 
-    /// Looks after what no socket tells of.
-    pub(crate) fn tick(&mut self, registry: &Registry, now: Micros, buffer: &mut Vec<u8>) {
+    /// Looks after what no socket tells of. Returns what there is more of than one turn could take.
+    pub(crate) fn tick(
+        &mut self,
+        registry: &Registry,
+        now: Micros,
+        buffer: &mut Vec<u8>,
+    ) -> Option<Token> {
         let asks: Vec<Ask> = self.stream.tick(now).into_iter().collect();
         if !asks.is_empty() {
             self.answer(registry, now, asks);
@@ -165,15 +170,33 @@ impl Link {
             // It may have been passed over for want of room.
             self.serve_replay(registry, now, buffer);
         }
+        let more = self.beat(registry, now, buffer);
         if self.live.is_none() && self.listener.is_none() && now >= self.retry_at {
             self.open(registry, now);
         }
+        more.then(|| self.token(LIVE))
+    }
+
+    /// Gives up a publisher that is not there any more.
+    fn beat(&mut self, registry: &Registry, now: Micros, buffer: &mut Vec<u8>) -> bool {
+        let beat = |link: &mut Self| link.live.as_mut().map_or(Ok(()), |live| live.beat(now));
+        if beat(self).is_ok() {
+            return false;
+        }
+        // If this thread was late itself, the answer waits to be read.
+        let more = self.serve_live(registry, now, buffer);
+        if let Err(error) = beat(self) {
+            self.lose(registry, now, &error);
+            (self.wanted.wake)();
+            return false;
+        }
+        more
     }
 
     fn open(&mut self, registry: &Registry, now: Micros) {
         let opened = match self.wanted.events.is_bound() {
             true => self.listen(registry),
-            false => self.connect(registry),
+            false => self.connect(registry, now),
         };
         if let Err(error) = opened {
             self.note_error(&error);
@@ -188,9 +211,10 @@ impl Link {
         Ok(())
     }
 
-    fn connect(&mut self, registry: &Registry) -> io::Result<()> {
+    fn connect(&mut self, registry: &Registry, now: Micros) -> io::Result<()> {
         let address = self.wanted.events.address()?;
-        let mut socket = Socket::connect(registry, self.token(LIVE), address, Role::Subscriber)?;
+        let token = self.token(LIVE);
+        let mut socket = Socket::connect(registry, now, token, address, Role::Subscriber)?;
         socket.peer.subscribe(self.wanted.topic.as_bytes());
         self.live = Some(socket);
         Ok(())
@@ -204,7 +228,7 @@ impl Link {
             let Ask::Replay(from) = ask else {
                 continue;
             };
-            match self.ask(registry, from) {
+            match self.ask(registry, now, from) {
                 Ok(socket) => self.replay = Some(socket),
                 Err(error) => {
                     self.note_error(&error);
@@ -214,10 +238,11 @@ impl Link {
         }
     }
 
-    fn ask(&self, registry: &Registry, from: u64) -> io::Result<Socket> {
+    fn ask(&self, registry: &Registry, now: Micros, from: u64) -> io::Result<Socket> {
         let endpoint = self.wanted.replay.as_ref();
         let address = endpoint.ok_or(io::ErrorKind::NotFound)?.address()?;
-        let mut socket = Socket::connect(registry, self.token(REPLAY), address, Role::Dealer)?;
+        let token = self.token(REPLAY);
+        let mut socket = Socket::connect(registry, now, token, address, Role::Dealer)?;
         socket.peer.send(&[b"", &from.to_be_bytes()]);
         Ok(socket)
     }
@@ -245,3 +270,6 @@ impl Link {
             .note(key, |status| status.last_error = Some(error.to_string()));
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,21 +1,36 @@
 //! One TCP connection: bytes to and from a [`Peer`], without ever waiting.
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
+use socket2::{SockRef, TcpKeepalive};
 
+use warmpath_core::Micros;
+
+use crate::pulse::Pulse;
 use crate::zmtp::{Parts, Peer, Role};
 
 /// Read at once.
 const CHUNK: usize = 256 << 10;
 /// What one connection may read before the others have their turn.
 const TURN: usize = 1 << 20;
+/// A connection that has carried nothing for so long is tried by the system,
+const KEEPALIVE: Duration = Duration::from_secs(10);
+/// so often,
+const PROBE: Duration = Duration::from_secs(5);
+/// and so many times; then it is broken.
+const PROBES: u32 = 3;
+/// What nobody has acknowledged for so long breaks it too.
+#[cfg(target_os = "linux")]
+const UNACKNOWLEDGED: Duration = Duration::from_secs(25);
 
 /// A connection, made or being made.
 pub(crate) struct Socket {
     stream: TcpStream,
     pub(crate) peer: Peer,
+    pulse: Pulse,
 }
 
 /// What reading has come to.
@@ -30,22 +45,42 @@ pub(crate) enum Reading {
 impl Socket {
     pub(crate) fn connect(
         registry: &Registry,
+        now: Micros,
         token: Token,
         address: SocketAddr,
         role: Role,
     ) -> io::Result<Self> {
-        Self::of(registry, token, TcpStream::connect(address)?, role)
+        Self::of(registry, now, token, TcpStream::connect(address)?, role)
     }
 
     pub(crate) fn of(
         registry: &Registry,
+        now: Micros,
         token: Token,
         mut stream: TcpStream,
         role: Role,
     ) -> io::Result<Self> {
         registry.register(&mut stream, token, Interest::READABLE | Interest::WRITABLE)?;
-        let peer = Peer::new(role);
-        Ok(Self { stream, peer })
+        // A system that cannot is no reason not to listen.
+        let _ = keep_alive(&stream);
+        Ok(Self {
+            stream,
+            peer: Peer::new(role),
+            pulse: Pulse::new(now),
+        })
+    }
+
+    /// Looks whether the other side is still there.
+    ///
+    /// # Errors
+    /// When it is not.
+    pub(crate) fn beat(&mut self, now: Micros) -> io::Result<()> {
+        let beat = self.pulse.tick(now, &mut self.peer);
+        beat.map_err(|silence| io::Error::new(ErrorKind::TimedOut, silence))?;
+        match self.peer.output().is_empty() {
+            true => Ok(()),
+            false => self.flush(),
+        }
     }
 
     /// Sends what there is to send, as far as that goes.
@@ -70,6 +105,7 @@ impl Socket {
     /// Receives what there is, message by message.
     pub(crate) fn read(
         &mut self,
+        now: Micros,
         buffer: &mut Vec<u8>,
         mut each: impl FnMut(Parts),
     ) -> io::Result<Reading> {
@@ -80,6 +116,7 @@ impl Socket {
                 Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
                 Ok(length) => {
                     received += length;
+                    self.pulse.heard(now);
                     let taken = self.peer.receive(&buffer[..length]);
                     taken.map_err(io::Error::other)?;
                     while let Some(parts) = self.peer.next_message() {
@@ -93,6 +130,15 @@ impl Socket {
         }
         Ok(Reading::Unfinished)
     }
+}
+
+fn keep_alive(stream: &TcpStream) -> io::Result<()> {
+    let socket = SockRef::from(stream);
+    let often = TcpKeepalive::new().with_time(KEEPALIVE);
+    socket.set_tcp_keepalive(&often.with_interval(PROBE).with_retries(PROBES))?;
+    #[cfg(target_os = "linux")]
+    socket.set_tcp_user_timeout(Some(UNACKNOWLEDGED))?;
+    Ok(())
 }
 
 /// A connection that is still being made is not ready either.

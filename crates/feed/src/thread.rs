@@ -179,7 +179,7 @@ impl Thread {
                 }
             }
             for link in self.links.values_mut() {
-                link.tick(self.poll.registry(), now, &mut self.buffer);
+                unfinished.extend(link.tick(self.poll.registry(), now, &mut self.buffer));
             }
         }
     }

@@ -1,6 +1,6 @@
 //! What do the bytes of a ZeroMQ connection say?
 //!
-//! The client's side of ZMTP 3 without security (mechanism NULL), as SUB or as DEALER; no I/O. Bytes go
+//! The client's side of ZMTP 3.1 and 3.0 without security (mechanism NULL), as SUB or as DEALER; no I/O. Bytes go
 //! in, messages and bytes to be sent come out. Everything that the other side may choose is bounded
 //! before anything is kept: a frame that promises more than [`MAX_MESSAGE`] is refused by its header.
 use std::collections::VecDeque;
@@ -12,10 +12,15 @@ pub const MAX_MESSAGE: usize = 64 << 20;
 const MAX_PARTS: usize = 16;
 /// The longest command: they are short.
 const MAX_COMMAND: u64 = 4 << 10;
+/// The most that a PING asks to be given back, in bytes: what the protocol allows.
+const MAX_CONTEXT: usize = 16;
+/// Who has so many bytes to read and goes on asking for answers will not read those either.
+const MAX_UNREAD: usize = 16 << 10;
 
 const GREETING: usize = 64;
 const SIGNATURE_END: usize = 9;
 const MAJOR: usize = 10;
+const MINOR: usize = 11;
 const MECHANISM: std::ops::Range<usize> = 12..32;
 
 const MORE: u8 = 1;
@@ -64,6 +69,8 @@ pub enum ZmtpError {
     Malformed,
     /// It refused the connection.
     Refused,
+    /// It asks for more answers than it reads.
+    Deaf,
 }
 
 impl fmt::Display for ZmtpError {
@@ -76,6 +83,7 @@ impl fmt::Display for ZmtpError {
             Self::TooLong => "the other side sends a message that is too long",
             Self::Malformed => "the other side breaks the rules of ZMTP",
             Self::Refused => "the other side refused the connection",
+            Self::Deaf => "the other side asks for more answers than it reads",
         })
     }
 }
@@ -100,6 +108,12 @@ pub struct Peer {
     output: Vec<u8>,
     /// To be sent once the other side is ready.
     waiting: Vec<u8>,
+    /// Subscriptions to be sent then: how depends on who it is.
+    topics: Vec<Vec<u8>>,
+    /// Whether the other side knows the commands of version 3.1.
+    is_newer: bool,
+    was_asked: bool,
+    has_answered: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,7 +129,7 @@ impl Peer {
     pub fn new(role: Role) -> Self {
         let mut output = vec![0; GREETING];
         (output[0], output[SIGNATURE_END]) = (0xff, 0x7f);
-        output[MAJOR] = 3;
+        (output[MAJOR], output[MINOR]) = (3, 1);
         output[MECHANISM][..4].copy_from_slice(b"NULL");
         let mut ready = b"\x05READY".to_vec();
         property(&mut ready, b"Socket-Type", role.name());
@@ -131,6 +145,10 @@ impl Peer {
             messages: VecDeque::new(),
             output,
             waiting: Vec::new(),
+            topics: Vec::new(),
+            is_newer: false,
+            was_asked: false,
+            has_answered: false,
         }
     }
 
@@ -140,10 +158,38 @@ impl Peer {
         self.stage == Stage::Open
     }
 
-    /// Asks a publisher for everything whose first part begins with `topic`.
+    /// Asks a publisher for everything whose first part begins with `topic`, at the latest when it has
+    /// agreed.
     pub fn subscribe(&mut self, topic: &[u8]) {
-        let wish = [b"\x01", topic].concat();
-        self.send(&[&wish]);
+        match (self.is_open(), self.is_newer) {
+            (false, _) => self.topics.push(topic.to_vec()),
+            (true, true) => {
+                let wish = [b"\x09SUBSCRIBE", topic].concat();
+                push_frame(&mut self.output, COMMAND, &wish);
+            }
+            (true, false) => self.send(&[&[b"\x01", topic].concat()]),
+        }
+    }
+
+    /// Asks the other side whether it is there; false when it is not of a version that answers.
+    pub(crate) fn ping(&mut self) -> bool {
+        let can_ask = self.is_open() && self.is_newer;
+        if can_ask {
+            self.was_asked = true;
+            // It may take its time: no limit of its own.
+            push_frame(&mut self.output, COMMAND, b"\x04PING\0\0");
+        }
+        can_ask
+    }
+
+    /// Whether it was ever asked that.
+    pub(crate) fn was_asked(&self) -> bool {
+        self.was_asked
+    }
+
+    /// Whether it has ever answered that.
+    pub(crate) fn has_answered(&self) -> bool {
+        self.has_answered
     }
 
     /// Sends a message, at the latest when the other side has agreed.
@@ -220,6 +266,7 @@ impl Peer {
         if mechanism != b"NULL\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0" {
             return Err(ZmtpError::Mechanism);
         }
+        self.is_newer = (input[MAJOR], input[MINOR]) >= (3, 1);
         self.read = GREETING;
         self.stage = Stage::Ready;
         Ok(true)
@@ -232,15 +279,28 @@ impl Peer {
         match name {
             b"READY" if self.stage == Stage::Ready => self.ready(rest),
             b"ERROR" => Err(ZmtpError::Refused),
-            b"PING" if rest.len() >= 2 => {
-                let answer = [b"\x04PONG", &rest[2..]].concat();
-                push_frame(&mut self.output, COMMAND, &answer);
+            b"PING" if rest.len() >= 2 => self.pong(&rest[2..]),
+            b"PONG" if self.is_open() => {
+                self.has_answered |= self.was_asked;
                 Ok(())
             }
             // Newer commands are none of ours.
             _ if self.is_open() => Ok(()),
             _ => Err(ZmtpError::Malformed),
         }
+    }
+
+    /// Answers a PING.
+    fn pong(&mut self, context: &[u8]) -> Result<(), ZmtpError> {
+        if context.len() > MAX_CONTEXT {
+            return Err(ZmtpError::Malformed);
+        }
+        if self.output.len() >= MAX_UNREAD {
+            return Err(ZmtpError::Deaf);
+        }
+        let answer = [b"\x04PONG", context].concat();
+        push_frame(&mut self.output, COMMAND, &answer);
+        Ok(())
     }
 
     fn ready(&mut self, properties: &[u8]) -> Result<(), ZmtpError> {
@@ -256,6 +316,9 @@ impl Peer {
         }
         self.stage = Stage::Open;
         self.output.append(&mut self.waiting);
+        for topic in std::mem::take(&mut self.topics) {
+            self.subscribe(&topic);
+        }
         Ok(())
     }
 

@@ -33,17 +33,25 @@ fn a_subscriber_says_who_it_is_and_what_it_wants() {
     let mut peer = Peer::new(Role::Subscriber);
     peer.subscribe(b"kv@");
     let first = std::mem::take(peer.output());
-    assert_eq!(first[..64], {
-        let mut expected = greeting();
-        expected[11] = 0;
-        expected
-    });
+    assert_eq!(first[..64], greeting());
     let ready = b"\x04\x26\x05READY\x0bSocket-Type\0\0\0\x03SUB\x08Identity\0\0\0\0";
     assert_eq!(first[64..], ready[..]);
     assert!(!peer.is_open());
     peer.receive(&hello("PUB")).expect("a publisher");
     assert!(peer.is_open());
-    assert_eq!(peer.output().as_slice(), b"\0\x04\x01kv@");
+    assert_eq!(peer.output().as_slice(), b"\x04\x0d\x09SUBSCRIBEkv@");
+}
+
+#[test]
+fn a_publisher_of_version_3_0_is_subscribed_to_with_a_message() {
+    let mut peer = Peer::new(Role::Subscriber);
+    peer.subscribe(b"kv@");
+    peer.output().clear();
+    let mut bytes = hello("PUB");
+    bytes[11] = 0;
+    peer.receive(&bytes).expect("a publisher");
+    peer.subscribe(b"");
+    assert_eq!(peer.output().as_slice(), b"\0\x04\x01kv@\0\x01\x01");
 }
 
 #[test]
@@ -90,6 +98,31 @@ fn a_ping_is_answered() {
     assert_eq!(peer.output().as_slice(), b"\x04\x08\x04PONGabc");
     peer.receive(&frame(4, b"\x05LATER"))
         .expect("a newer command");
+}
+
+#[test]
+fn who_pings_without_reading_the_answers_is_left_before_they_fill_the_memory() {
+    let mut peer = Peer::new(Role::Subscriber);
+    peer.receive(&hello("PUB")).expect("a publisher");
+    let ping = frame(4, b"\x04PING\0\x0a0123456789abcdef");
+    let mut pings = 0;
+    let refused = loop {
+        match peer.receive(&ping.repeat(100)) {
+            Ok(()) => pings += 100,
+            Err(error) => break error,
+        }
+        assert!(pings < 10_000, "{} bytes wait", peer.output().len());
+    };
+    assert_eq!(refused, ZmtpError::Deaf);
+    assert!(pings >= 100 && peer.output().len() < 20 << 10);
+    let mut reader = Peer::new(Role::Subscriber);
+    reader.receive(&hello("PUB")).expect("a publisher");
+    for _ in 0..10_000 {
+        reader.output().clear();
+        reader.receive(&ping).expect("whoever reads may ask on");
+    }
+    let long = frame(4, &[b"\x04PING\0\x0a".as_slice(), &[7; 17]].concat());
+    assert_eq!(reader.receive(&long), Err(ZmtpError::Malformed));
 }
 
 #[test]

@@ -33,9 +33,9 @@ pub(crate) fn publish(log: &Log, from: usize) -> SocketAddr {
     let log = Arc::clone(log);
     serve(move |mut stream| {
         hello(&mut stream, "PUB");
-        let mut wish = [0; 3];
+        let mut wish = [0; 12];
         stream.read_exact(&mut wish).expect("a subscription");
-        assert_eq!(wish, [0, 1, 1], "to everything");
+        assert_eq!(&wish, b"\x04\x0a\x09SUBSCRIBE", "to everything");
         stream.set_nonblocking(true).expect("a socket");
         let mut next = from;
         loop {
