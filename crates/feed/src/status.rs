@@ -28,7 +28,8 @@ pub struct StreamStatus {
     pub disconnects: u64,
     /// Events that are waiting to be applied, weighed by their blocks.
     pub pending: usize,
-    /// Why the last connection failed, for people.
+    /// Why there is no connection, to the publisher or to its replay socket, for people; absent once
+    /// there is one.
     pub last_error: Option<String>,
     /// What was passed over in messages, by kind.
     pub tally: Tally,

@@ -100,8 +100,9 @@ impl Stream {
 
     /// There is a connection to the publisher.
     pub fn connected(&mut self, now: Micros) -> Option<Ask> {
-        self.inbox
-            .note(self.key, |status| status.is_connected = true);
+        self.inbox.note(self.key, |status| {
+            (status.is_connected, status.last_error) = (true, None);
+        });
         match self.last {
             Some(last) if self.may_replay(now) => {
                 self.catch_up(now, Purpose::Rejoin, Doubt::Disconnected, last.sequence)
@@ -174,6 +175,9 @@ impl Stream {
         replay.heard = now;
         let is_first = !std::mem::replace(&mut replay.has_answered, true);
         let (purpose, doubt) = (replay.purpose, replay.doubt);
+        if is_first {
+            self.inbox.note(self.key, |status| status.last_error = None);
+        }
         let Some(message) = Message::parse(parts) else {
             return self.give_up(now, Doubt::Unreadable);
         };

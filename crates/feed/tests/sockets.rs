@@ -217,14 +217,17 @@ fn whoever_speaks_another_protocol_disturbs_nobody() {
     world.subscribe(2, babble(promise), None);
     let nobody: SocketAddr = "127.0.0.1:1".parse().unwrap();
     world.subscribe(3, nobody, Some(nobody));
-    let has_failed = |w: &World, worker| w.status(worker).last_error.is_some();
+    let error = |w: &World, worker| w.status(worker).last_error.unwrap_or_default();
+    // A handshake that is done ends the error of the connection before.
+    let has_failed = |w: &World, worker| match worker {
+        1 => error(w, 1) == "the other side does not speak ZMTP",
+        2 => error(w, 2) == "the other side sends a message that is too long",
+        _ => !error(w, worker).is_empty(),
+    };
     world.until("the good one and the failures of the others", |w| {
         w.is_at(0, 4) && (1..4).all(|worker| has_failed(w, worker))
     });
     assert_eq!(world.trust(0), Trust::Exact);
-    let error = |worker| world.status(worker).last_error.unwrap_or_default();
-    assert_eq!(error(1), "the other side does not speak ZMTP");
-    assert_eq!(error(2), "the other side sends a message that is too long");
     world.feed.unsubscribe(&world.inbox, Whose::Worker(2));
     world.until("its end", |w| w.inbox.status().len() == 3);
     assert!(world.blocks() > 0);
