@@ -14,6 +14,7 @@ mod endpoint;
 mod inbox;
 mod link;
 mod message;
+mod newcomers;
 mod objects;
 mod pulled;
 mod pulse;

@@ -8,6 +8,7 @@ use mio::{Interest, Registry, Token};
 
 use warmpath_core::Micros;
 
+use crate::newcomers::{self, Newcomers};
 use crate::socket::{Reading, Socket};
 use crate::stream::{Ask, Stream};
 use crate::thread::Subscription;
@@ -16,11 +17,12 @@ use crate::zmtp::Role;
 const FIRST_RETRY: Micros = Micros::from_millis(100);
 const LAST_RETRY: Micros = Micros::from_secs(5);
 
-/// Tokens of one subscription: its publisher, its replay socket, its listener.
-pub(crate) const TOKENS: usize = 3;
 const LIVE: usize = 0;
 const REPLAY: usize = 1;
 const LISTENER: usize = 2;
+const NEWCOMERS: usize = 3;
+/// Tokens of one subscription: its publisher, its replay socket, its listener, and whoever waits there.
+pub(crate) const TOKENS: usize = NEWCOMERS + newcomers::MOST;
 
 /// One subscription and its sockets.
 pub(crate) struct Link {
@@ -30,6 +32,7 @@ pub(crate) struct Link {
     live: Option<Socket>,
     is_announced: bool,
     listener: Option<TcpListener>,
+    newcomers: Newcomers,
     replay: Option<Socket>,
     retry_at: Micros,
     retry: Micros,
@@ -47,6 +50,7 @@ impl Link {
             live: None,
             is_announced: false,
             listener: None,
+            newcomers: Newcomers::default(),
             replay: None,
             retry_at: Micros(0),
             retry: FIRST_RETRY,
@@ -57,22 +61,31 @@ impl Link {
         Token(self.number * TOKENS + kind)
     }
 
-    /// Something is ready. Returns whether there is more than one turn could take.
+    /// Something is ready. Returns what there is more of than one turn could take.
     pub(crate) fn serve(
         &mut self,
         registry: &Registry,
         now: Micros,
         token: Token,
         buffer: &mut Vec<u8>,
-    ) -> bool {
+    ) -> Option<Token> {
         match token.0 % TOKENS {
-            LIVE => self.serve_live(registry, now, buffer),
-            REPLAY => self.serve_replay(registry, now, buffer),
+            LIVE => self.serve_live(registry, now, buffer).then_some(token),
+            REPLAY => self.serve_replay(registry, now, buffer).then_some(token),
             LISTENER => {
                 self.accept(registry, now);
-                false
+                None
             }
-            _ => false,
+            newcomer => match self.newcomers.serve(newcomer - NEWCOMERS, now, buffer)? {
+                Ok(socket) => {
+                    let more = self.adopt(registry, now, socket, buffer);
+                    more.then(|| self.token(LIVE))
+                }
+                Err(error) => {
+                    self.note_refused(&error);
+                    None
+                }
+            },
         }
     }
 
@@ -140,17 +153,43 @@ impl Link {
     }
 
     fn accept(&mut self, registry: &Registry, now: Micros) {
-        let token = self.token(LIVE);
         while let Some(Ok((stream, _))) = self.listener.as_ref().map(TcpListener::accept) {
-            if self.live.is_some() {
-                let error = io::Error::other("another publisher has taken its place");
-                self.lose(registry, now, &error);
+            let seat = self.newcomers.next_seat();
+            let token = self.token(NEWCOMERS + seat);
+            match Socket::of(registry, now, token, stream, Role::Subscriber) {
+                Ok(mut socket) => {
+                    socket.peer.subscribe(self.wanted.topic.as_bytes());
+                    self.newcomers.seat(seat, socket);
+                }
+                Err(error) => self.note_refused(&error),
             }
-            let socket = Socket::of(registry, now, token, stream, Role::Subscriber);
-            self.live = socket.ok().map(|mut socket| {
-                socket.peer.subscribe(self.wanted.topic.as_bytes());
-                socket
-            });
+        }
+    }
+
+    /// A publisher has come by itself.
+    fn adopt(
+        &mut self,
+        registry: &Registry,
+        now: Micros,
+        mut socket: Socket,
+        buffer: &mut Vec<u8>,
+    ) -> bool {
+        if let Err(error) = socket.rename(registry, self.token(LIVE)) {
+            self.note_refused(&error);
+            return false;
+        }
+        if self.live.is_some() {
+            let error = io::Error::other("another publisher has taken its place");
+            self.lose(registry, now, &error);
+        }
+        self.live = Some(socket);
+        self.serve_live(registry, now, buffer)
+    }
+
+    /// Somebody who came was no publisher: of interest while there is none.
+    fn note_refused(&self, error: &io::Error) {
+        if self.live.is_none() {
+            self.note_error(error);
         }
     }
 
@@ -171,6 +210,9 @@ impl Link {
             self.serve_replay(registry, now, buffer);
         }
         let more = self.beat(registry, now, buffer);
+        if let Some(error) = self.newcomers.tick(now) {
+            self.note_refused(&error);
+        }
         if self.live.is_none() && self.listener.is_none() && now >= self.retry_at {
             self.open(registry, now);
         }

@@ -109,26 +109,53 @@ impl Socket {
         buffer: &mut Vec<u8>,
         mut each: impl FnMut(Parts),
     ) -> io::Result<Reading> {
-        buffer.resize(CHUNK, 0);
         let mut received = 0;
         while received < TURN {
+            // The first ones may have come with the handshake.
+            while let Some(parts) = self.peer.next_message() {
+                each(parts);
+            }
+            match self.receive(now, buffer)? {
+                0 => return Ok(Reading::Drained),
+                length => received += length,
+            }
+        }
+        while let Some(parts) = self.peer.next_message() {
+            each(parts);
+        }
+        Ok(Reading::Unfinished)
+    }
+
+    /// Goes on with the handshake, and no further. Returns whether it is done.
+    pub(crate) fn shake(&mut self, now: Micros, buffer: &mut Vec<u8>) -> io::Result<bool> {
+        self.flush()?;
+        while !self.peer.is_open() && self.receive(now, buffer)? > 0 {}
+        self.flush()?;
+        Ok(self.peer.is_open())
+    }
+
+    /// Is known by another token from now on.
+    pub(crate) fn rename(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
+        let interests = Interest::READABLE | Interest::WRITABLE;
+        registry.reregister(&mut self.stream, token, interests)
+    }
+
+    /// Receives once. Returns how many bytes: none when there are none for now.
+    fn receive(&mut self, now: Micros, buffer: &mut Vec<u8>) -> io::Result<usize> {
+        buffer.resize(CHUNK, 0);
+        loop {
             match self.stream.read(buffer) {
                 Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
                 Ok(length) => {
-                    received += length;
                     self.pulse.heard(now);
                     let taken = self.peer.receive(&buffer[..length]);
-                    taken.map_err(io::Error::other)?;
-                    while let Some(parts) = self.peer.next_message() {
-                        each(parts);
-                    }
+                    return taken.map(|()| length).map_err(io::Error::other);
                 }
-                Err(error) if is_for_later(&error) => return Ok(Reading::Drained),
+                Err(error) if is_for_later(&error) => return Ok(0),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
         }
-        Ok(Reading::Unfinished)
     }
 }
 

@@ -174,8 +174,7 @@ impl Thread {
             for token in ready {
                 if let Some(link) = self.links.get_mut(&(token.0 / TOKENS)) {
                     let registry = self.poll.registry();
-                    let more = link.serve(registry, now, token, &mut self.buffer);
-                    unfinished.extend(more.then_some(token));
+                    unfinished.extend(link.serve(registry, now, token, &mut self.buffer));
                 }
             }
             for link in self.links.values_mut() {

@@ -235,6 +235,10 @@ impl Peer {
         let Some((flags, from, length)) = header(input)? else {
             return Ok(false);
         };
+        if !self.is_open() && flags & COMMAND == 0 {
+            // Nothing is kept of whoever has not said who it is.
+            return Err(ZmtpError::Malformed);
+        }
         if self.held.saturating_add(length) > MAX_MESSAGE {
             return Err(ZmtpError::TooLong);
         }
@@ -323,7 +327,7 @@ impl Peer {
     }
 
     fn part(&mut self, flags: u8, body: Vec<u8>) -> Result<(), ZmtpError> {
-        if !self.is_open() || self.parts.len() == MAX_PARTS {
+        if self.parts.len() == MAX_PARTS {
             return Err(ZmtpError::Malformed);
         }
         self.held += body.len();

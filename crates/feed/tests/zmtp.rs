@@ -147,6 +147,7 @@ fn whoever_is_no_publisher_is_refused_by_what_it_says() {
     );
     let malformed = [
         [greeting(), frame(0, b"early")].concat(),
+        [greeting(), vec![2, 0, 0, 0, 0, 1, 0, 0, 0]].concat(),
         [greeting(), frame(4, b"\x05LATER")].concat(),
         [greeting(), frame(4, b"\xffREADY")].concat(),
         [

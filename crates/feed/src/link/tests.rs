@@ -1,6 +1,6 @@
 //! Real sockets, and a clock that goes as fast as it is told.
 use std::io::{Read, Write};
-use std::net::{TcpListener as StdListener, TcpStream as StdStream};
+use std::net::{SocketAddr, TcpListener as StdListener, TcpStream as StdStream};
 use std::time::{Duration, Instant};
 
 use mio::{Events, Poll};
@@ -57,7 +57,10 @@ impl Bench {
         let mut buffer = Vec::new();
         for event in &events {
             let (registry, token) = (self.poll.registry(), event.token());
-            while self.link.serve(registry, self.now, token, &mut buffer) {}
+            let mut more = Some(token);
+            while let Some(token) = more {
+                more = self.link.serve(registry, self.now, token, &mut buffer);
+            }
         }
         self.tick();
     }
@@ -135,6 +138,29 @@ fn listener() -> StdListener {
     StdListener::bind("127.0.0.1:0").expect("a port")
 }
 
+/// One that engines connect to, and where.
+fn bound() -> (Bench, SocketAddr) {
+    let address = listener().local_addr().expect("bound");
+    let mut bench = Bench::new(&format!("tcp://*:{}", address.port()));
+    bench.turn();
+    (bench, address)
+}
+
+/// Takes turns until the other side has been left.
+fn wait_for_end(bench: &mut Bench, other: &mut StdStream) {
+    other.set_nonblocking(true).expect("a socket");
+    let deadline = Instant::now() + Duration::from_secs(20);
+    loop {
+        assert!(Instant::now() < deadline, "still there");
+        match other.read(&mut [0; 1024]) {
+            Ok(0) => return,
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => bench.turn(),
+            Err(_) => return,
+        }
+    }
+}
+
 fn accepted(bench: &mut Bench, listener: &StdListener) -> StdStream {
     listener.set_nonblocking(true).expect("a socket");
     let deadline = Instant::now() + Duration::from_secs(20);
@@ -162,8 +188,10 @@ fn who_accepts_and_says_nothing_is_given_up_and_tried_again() {
     assert!(bench.link.retry > FIRST_RETRY && !bench.status().is_connected);
     bench.later(1);
     let other = accepted(&mut bench, &listener);
-    bench.greet(other);
+    assert!(bench.status().last_error.is_some(), "until there is one");
+    let _other = bench.greet(other);
     bench.until("a connection", |b| b.status().is_connected);
+    assert_eq!(bench.status().last_error, None);
 }
 
 #[test]
@@ -191,7 +219,7 @@ fn a_connection_that_nobody_ended_is_found_to_be_dead() {
     assert_eq!(bench.notices(), [lost]);
     bench.later(1);
     let again = accepted(&mut bench, &listener);
-    bench.greet(again);
+    let _again = bench.greet(again);
     bench.until("a connection", |b| b.status().is_connected);
 }
 
@@ -213,4 +241,54 @@ fn an_answer_that_only_waits_to_be_read_counts() {
     bench.later(60);
     bench.tick();
     assert!(bench.status().is_connected, "{:?}", bench.status());
+}
+
+#[test]
+fn whoever_connects_takes_a_publisher_s_place_only_as_a_publisher() {
+    let (mut bench, address) = bound();
+    let first = StdStream::connect(address).expect("a listener");
+    let mut first = bench.greet(first);
+    bench.until("the first", |b| b.status().is_connected);
+    let _mute = StdStream::connect(address).expect("a listener");
+    let mut other = StdStream::connect(address).expect("a listener");
+    other.write_all(b"GET / HTTP/1.1\r\n\r\n").expect("sent");
+    wait_for_end(&mut bench, &mut other);
+    let status = bench.status();
+    assert_eq!((status.is_connected, status.disconnects), (true, 0));
+    assert_eq!((status.last_error, bench.notices()), (None, vec![]));
+
+    let mut second = StdStream::connect(address).expect("a listener");
+    let mut message = vec![1, 0, 1, 8];
+    message.extend(0_u64.to_be_bytes());
+    message.extend([0, 3, 0x92, 0, 0x90]);
+    second
+        .write_all(&[hello(), message].concat())
+        .expect("sent");
+    wait_for_end(&mut bench, &mut first);
+    bench.until("what came with the handshake", |b| b.status().messages == 1);
+    let status = bench.status();
+    assert_eq!((status.is_connected, status.disconnects), (true, 1));
+    assert_eq!(status.last_error, None);
+}
+
+#[test]
+fn many_who_connect_and_say_nothing_keep_no_publisher_out() {
+    let (mut bench, address) = bound();
+    let connect = || StdStream::connect(address).expect("a listener");
+    let mut mute: Vec<_> = (0..20).map(|_| connect()).collect();
+    for _ in 0..5 {
+        bench.turn();
+    }
+    for early in &mut mute[..20 - newcomers::MOST] {
+        wait_for_end(&mut bench, early);
+    }
+    let publisher = connect();
+    let _publisher = bench.greet(publisher);
+    bench.until("the publisher", |b| b.status().is_connected);
+    bench.later(11);
+    for late in &mut mute {
+        wait_for_end(&mut bench, late);
+    }
+    assert_eq!(bench.status().last_error, None, "there is a publisher");
+    assert_eq!(bench.status().disconnects, 0);
 }
