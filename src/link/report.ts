@@ -16,8 +16,8 @@ export type Trust = 'none' | 'predicted' | 'exact' | 'degraded'
 export interface Evidence {
   readonly trust: Trust
   /**
-   * Why: `silent`, `joined-late`, `gap`, `disconnected`, `restarted`, `unreadable`, `flooded`, `reset`,
-   * `block-size` or `tokens` (prompts and events speak of different tokens); of a pool also `no-events`
+   * Why: `silent`, `joined-late`, `gap`, `disconnected`, `unconfirmed`, `restarted`, `unreadable`,
+   * `flooded`, `reset`, `block-size` or `tokens` (prompts and events speak of different tokens); of a pool also `no-events`
    * (its master says that it publishes none), `stale` (what it was believed to have is gone) or
    * `ambiguous` (several models are in it, see `space`). Null where events tell all, or none are expected.
    */

@@ -52,7 +52,7 @@ pub enum FeedNotice {
     /// What comes next is all that there is from the beginning of the cache on.
     Begun,
     /// Something may be missing. Nothing of the worker counts until [`FeedNotice::Resumed`],
-    /// [`FeedNotice::Begun`] or [`FeedNotice::Lost`].
+    /// [`FeedNotice::Begun`] or [`FeedNotice::Lost`]; until then the latest doubt is the one there is.
     Suspended(Doubt),
     /// Nothing was missing after all, or it has come late.
     Resumed,
@@ -90,11 +90,14 @@ pub enum Doubt {
     Stale,
     /// Events of several writers whose pages have the same names: which ones are ours nobody has said.
     Ambiguous,
+    /// There is a connection again, and nothing has come to say whether it is the same publisher and
+    /// nothing was lost.
+    Unconfirmed,
 }
 
 impl Doubt {
     /// Every one, in the order of [`Doubt::index`].
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Silent,
         Self::JoinedLate,
         Self::Gap,
@@ -108,6 +111,7 @@ impl Doubt {
         Self::NoEvents,
         Self::Stale,
         Self::Ambiguous,
+        Self::Unconfirmed,
     ];
 
     /// A stable name for reports.
@@ -127,6 +131,7 @@ impl Doubt {
             Self::NoEvents => "no-events",
             Self::Stale => "stale",
             Self::Ambiguous => "ambiguous",
+            Self::Unconfirmed => "unconfirmed",
         }
     }
 }

@@ -236,6 +236,10 @@ fn a_gap_that_is_filled_costs_nothing_afterwards() {
     world.store(A, 0, Tier::Device, &tokens[..8], 0);
     world.notice(A, 0, FeedNotice::Suspended(Doubt::Gap));
     assert_eq!(world.evidence(A), (Trust::None, Some(Doubt::Gap)));
+    world.notice(A, 0, FeedNotice::Suspended(Doubt::Disconnected));
+    world.notice(A, 0, FeedNotice::Suspended(Doubt::Unconfirmed));
+    let latest = (Trust::None, Some(Doubt::Unconfirmed));
+    assert_eq!(world.evidence(A), latest);
     world.store(A, 0, Tier::Device, &tokens, 2);
     assert_eq!(world.cached(Prompt::Tokens(&tokens)), [0, 0]);
     world.notice(A, 0, FeedNotice::Resumed);

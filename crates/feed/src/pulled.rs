@@ -19,7 +19,7 @@ pub struct Pulled {
     inbox: Arc<Inbox>,
     decoder: TrtLlmDecoder,
     last: Option<u64>,
-    is_suspended: bool,
+    suspended: Option<Doubt>,
 }
 
 impl Pulled {
@@ -32,7 +32,7 @@ impl Pulled {
             inbox,
             decoder: TrtLlmDecoder::new(block_tokens),
             last: None,
-            is_suspended: false,
+            suspended: None,
         }
     }
 
@@ -50,6 +50,9 @@ impl Pulled {
             if batch.is_none_or(|batch| batch.is_lossy) {
                 self.inbox.note(self.key, |status| status.unreadable += 1);
                 self.notice(FeedNotice::Lost(Doubt::Unreadable));
+            } else if self.suspended.is_some() {
+                // It may have told somebody else meanwhile, or be another one: the next id says so.
+                self.suspend(Doubt::Unconfirmed);
             }
             return 0;
         };
@@ -81,9 +84,14 @@ impl Pulled {
             status.is_connected = false;
             status.last_error = Some(why.to_owned());
         });
-        if self.last.is_some() && !std::mem::replace(&mut self.is_suspended, true) {
-            let doubt = FeedNotice::Suspended(Doubt::Disconnected);
-            self.inbox.notice(self.key, doubt);
+        if self.last.is_some() {
+            self.suspend(Doubt::Disconnected);
+        }
+    }
+
+    fn suspend(&mut self, doubt: Doubt) {
+        if self.suspended.replace(doubt) != Some(doubt) {
+            self.inbox.notice(self.key, FeedNotice::Suspended(doubt));
         }
     }
 
@@ -92,7 +100,7 @@ impl Pulled {
         let expected = self.last.map(|last| last.wrapping_add(1));
         match (expected, first) {
             (Some(expected), first) if first == expected => {
-                if self.is_suspended {
+                if self.suspended.is_some() {
                     self.notice(FeedNotice::Resumed);
                 }
             }
@@ -115,7 +123,7 @@ impl Pulled {
     }
 
     fn notice(&mut self, notice: FeedNotice) {
-        self.is_suspended = false;
+        self.suspended = None;
         self.inbox.notice(self.key, notice);
     }
 }

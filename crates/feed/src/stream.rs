@@ -47,7 +47,7 @@ pub struct Stream {
     reader: Reader,
     last: Option<Last>,
     phase: Phase,
-    is_suspended: bool,
+    suspended: Option<Doubt>,
     can_replay: bool,
     no_replay_before: Micros,
 }
@@ -86,7 +86,7 @@ impl Stream {
             reader: Reader::new(contents),
             last: None,
             phase: Phase::Fresh(Doubt::JoinedLate),
-            is_suspended: false,
+            suspended: None,
             can_replay,
             no_replay_before: Micros(0),
         }
@@ -111,9 +111,18 @@ impl Stream {
             Some(_) => {
                 // A number that follows may be another publisher's by chance.
                 self.phase = Phase::Fresh(Doubt::Disconnected);
+                self.suspend(Doubt::Unconfirmed);
                 None
             }
-            None => None,
+            None => {
+                match (self.suspended, &self.phase) {
+                    (None, _) => {}
+                    // Nothing was known, so nothing can be wrong.
+                    (_, Phase::Fresh(_)) => self.resume(),
+                    _ => self.suspend(Doubt::Unconfirmed),
+                }
+                None
+            }
         }
     }
 
@@ -159,6 +168,7 @@ impl Stream {
             }
             Phase::First if message.sequence != 0 => self.first(now, message),
             Phase::First | Phase::Any => {
+                self.resume();
                 self.phase = Phase::Live;
                 self.apply(message);
                 None
@@ -362,6 +372,7 @@ impl Stream {
         if replay.purpose == Purpose::Rejoin && replay.held.is_empty() {
             // Only a first message says whose it is.
             self.phase = Phase::Fresh(doubt);
+            self.suspend(Doubt::Unconfirmed);
             return Some(Ask::EndReplay);
         }
         self.notice(FeedNotice::Lost(doubt));
@@ -421,14 +432,13 @@ impl Stream {
     }
 
     fn suspend(&mut self, doubt: Doubt) {
-        if !self.is_suspended {
-            self.is_suspended = true;
+        if self.suspended.replace(doubt) != Some(doubt) {
             self.inbox.notice(self.key, FeedNotice::Suspended(doubt));
         }
     }
 
     fn resume(&mut self) {
-        if self.is_suspended {
+        if self.suspended.is_some() {
             self.notice(FeedNotice::Resumed);
         }
     }
@@ -442,7 +452,7 @@ impl Stream {
     }
 
     fn say(&mut self, notice: FeedNotice) {
-        self.is_suspended = false;
+        self.suspended = None;
         self.inbox.notice(self.key, notice);
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use warmpath_core::Micros;
 use warmpath_core::event::Doubt::{
-    Ambiguous, Disconnected, Flooded, Gap, JoinedLate, Restarted, Stale, Unreadable,
+    Ambiguous, Disconnected, Flooded, Gap, JoinedLate, Restarted, Stale, Unconfirmed, Unreadable,
 };
 use warmpath_core::event::FeedNotice::{self, Begun, Lost, Suspended};
 use warmpath_core::pool::Part;
@@ -177,7 +177,8 @@ fn a_gap_a_restart_and_a_broken_connection_each_void_what_waits() {
     bench.stream.disconnected();
     assert_eq!(bench.taken(), [Out::Notice(Suspended(Disconnected))]);
     bench.stream.connected(NOW);
-    assert_eq!(bench.taken(), [], "nobody knows who is there now");
+    let unconfirmed = [Out::Notice(Suspended(Unconfirmed))];
+    assert_eq!(bench.taken(), unconfirmed, "nobody knows who is there now");
     bench.send_at(2, &stored);
     assert_eq!(bench.taken(), told(Lost(Disconnected)));
     let status = bench.status();

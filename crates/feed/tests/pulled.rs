@@ -6,7 +6,9 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use support::{Out, taken};
-use warmpath_core::event::Doubt::{Disconnected, Gap, JoinedLate, Restarted, Unreadable};
+use warmpath_core::event::Doubt::{
+    Disconnected, Gap, JoinedLate, Restarted, Unconfirmed, Unreadable,
+};
 use warmpath_core::event::FeedNotice::{Begun, Lost, Resumed, Suspended};
 use warmpath_feed::{Inbox, Pulled, StreamKey, StreamStatus};
 
@@ -87,18 +89,27 @@ fn an_engine_that_does_not_answer_counts_for_nothing_until_it_has_said_who_it_is
     let mut bench = Bench::new();
     bench.pulled.failed("ECONNREFUSED");
     assert_eq!(bench.taken(), [], "nothing was known");
+    assert_eq!(bench.answered([]), [], "and nothing is in doubt");
     bench.answered([0, 1]);
     bench.pulled.failed("ECONNREFUSED");
     bench.pulled.failed("ECONNREFUSED");
     assert_eq!(bench.taken(), [Out::Notice(Suspended(Disconnected))]);
     assert_eq!(bench.status().last_error.as_deref(), Some("ECONNREFUSED"));
-    assert_eq!(bench.answered([]), [], "an empty list says nothing");
+    let unconfirmed = [Out::Notice(Suspended(Unconfirmed))];
+    assert_eq!(bench.answered([]), unconfirmed, "it is there, and no more");
+    assert_eq!(
+        (bench.status().last_error, bench.answered([])),
+        (None, vec![])
+    );
+    bench.pulled.failed("ECONNREFUSED");
+    assert_eq!(bench.taken(), [Out::Notice(Suspended(Disconnected))]);
+    assert_eq!(bench.answered([]), unconfirmed);
     let resumed = [Out::Notice(Resumed), Out::Event(2)];
     assert_eq!(bench.answered([2]), resumed);
     bench.pulled.failed("reset");
     bench.taken();
     assert_eq!(bench.answered([0]), noticed(Begun, &[0]));
-    assert_eq!(bench.status().disconnects, 2);
+    assert_eq!(bench.status().disconnects, 3);
 }
 
 #[test]

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use support::{Out, end, parts, taken};
 use warmpath_core::Micros;
-use warmpath_core::event::Doubt::{Disconnected, Flooded, Gap, JoinedLate, Restarted, Unreadable};
+use warmpath_core::event::Doubt::{
+    Disconnected, Flooded, Gap, JoinedLate, Restarted, Unconfirmed, Unreadable,
+};
 use warmpath_core::event::FeedNotice::{Begun, Lost, Resumed, Suspended};
 use warmpath_feed::{Ask, Contents, Inbox, MAX_PENDING, Message, Stream, StreamKey, StreamStatus};
 
@@ -313,7 +315,10 @@ fn a_broken_connection_counts_until_the_publisher_has_shown_who_it_is() {
     assert_eq!(empty.taken(), noticed(Begun, vec![]));
     let mut without = Bench::live(false);
     without.stream.disconnected();
+    assert_eq!(without.taken(), noticed(Suspended(Disconnected), vec![]));
     without.stream.connected(without.now);
+    let unconfirmed = noticed(Suspended(Unconfirmed), vec![]);
+    assert_eq!(without.taken(), unconfirmed, "it is there, and no more");
     without.live_message(5);
     let unsure = without.taken();
     assert_eq!(
@@ -321,6 +326,41 @@ fn a_broken_connection_counts_until_the_publisher_has_shown_who_it_is() {
         noticed(Lost(Disconnected), events([5])),
         "by chance it may follow"
     );
+    let mut mute = Bench::live(true);
+    mute.stream.disconnected();
+    mute.stream.connected(mute.now);
+    assert_eq!(mute.after(3), Some(Ask::EndReplay), "no answer");
+    assert_eq!(mute.taken(), unconfirmed);
+    mute.stream.disconnected();
+    assert_eq!(mute.taken(), noticed(Suspended(Disconnected), vec![]));
+}
+
+#[test]
+fn a_connection_that_broke_before_anything_came_leaves_no_doubt_behind() {
+    let mut bench = Bench::new(false);
+    bench.stream.connected(bench.now);
+    bench.stream.disconnected();
+    assert_eq!(bench.taken(), noticed(Suspended(Disconnected), vec![]));
+    bench.stream.connected(bench.now);
+    assert_eq!(bench.taken(), noticed(Resumed, vec![]));
+    bench.live_message(0);
+    assert_eq!(bench.taken(), noticed(Begun, events([0])));
+    // One that had sent nothing, whose replay socket is then gone for a while.
+    let mut idle = Bench::new(true);
+    idle.stream.connected(idle.now);
+    idle.end();
+    assert_eq!(idle.taken(), noticed(Begun, vec![]));
+    for _ in 0..2 {
+        idle.stream.disconnected();
+        idle.stream.connected(idle.now);
+        idle.stream.replay_failed(idle.now);
+    }
+    idle.taken();
+    idle.live_message(9);
+    let after = idle.taken();
+    assert!(after.ends_with(&events([9])), "{after:?}");
+    assert_eq!(idle.live_message(10), None);
+    assert_eq!(idle.taken(), events([10]));
 }
 
 #[test]

@@ -40,7 +40,7 @@ impl Standing {
         let before = (self.stream, self.suspended);
         match notice {
             FeedNotice::Begun => (self.stream, self.suspended) = (Stream::Whole, None),
-            FeedNotice::Suspended(doubt) => self.suspended = self.suspended.or(Some(doubt)),
+            FeedNotice::Suspended(doubt) => self.suspended = Some(doubt),
             FeedNotice::Resumed => self.suspended = None,
             FeedNotice::Lost(doubt) => {
                 (self.stream, self.suspended) = (Stream::Partial(doubt), None);
