@@ -2,6 +2,7 @@
 import test from 'ava'
 import fc from 'fast-check'
 import { TokenIds } from '../src/forward/index.js'
+import { gc } from './support/gc.js'
 
 interface Passed {
   readonly text: string
@@ -12,7 +13,7 @@ function pass(pieces: readonly Uint8Array[], takesOut = true): Passed {
   const found: number[][] = []
   const reader = new TokenIds({ takesOut, found: (tokens) => found.push([...tokens]) })
   const out = pieces.map((piece) => Buffer.from(reader.push(piece)))
-  return { text: Buffer.concat([...out, reader.end()]).toString(), found }
+  return { text: Buffer.concat(out).toString(), found }
 }
 
 const whole = (text: string, takesOut = true) => pass([Buffer.from(text)], takesOut)
@@ -62,32 +63,129 @@ test('it does not matter where the bytes are cut', (t) => {
   }
 })
 
-test('what is no list of tokens passes untouched', (t) => {
-  for (const value of [
-    '[1,2',
-    '[1,,2]',
-    '[,1]',
-    '[1,]',
-    '[-1]',
-    '[1.5]',
-    '["1"]',
-    '[1 2]',
-    '[[1]]',
-    '[4294967296]',
-    '{"a":[1]}',
-    'null',
-    '"[1]"',
-    '',
-  ]) {
+test('a list that is none of tokens is taken out unread, and what is no list passes untouched', (t) => {
+  const values = [
+    ['[1,,2]', false],
+    ['[,1]', false],
+    ['[1,]', false],
+    ['[-1]', false],
+    ['[1.5]', false],
+    ['[1,\n2e5]', false],
+    ['["1"]', false],
+    ['["]", "\\"]", {"a": [1]}]', false],
+    ['[1 2]', false],
+    ['[[1]]', false],
+    ['[4294967296]', false],
+    [`[${'9'.repeat(400)}]`, false],
+    ['{"a":[1]}', true],
+    ['null', true],
+    ['"[1]"', true],
+    ['""', true],
+    ['12', true],
+  ] as const
+  for (const [value, passes] of values) {
     const text = `{"prompt_token_ids":${value},"x":1}`
-    t.deepEqual(whole(text), { text, found: [] }, value)
-    t.deepEqual(pass([...Buffer.from(text)].map((byte) => Buffer.of(byte))), { text, found: [] })
+    const out = passes ? text : '{"prompt_token_ids":null,"x":1}'
+    t.deepEqual(whole(text), { text: out, found: [] }, value)
+    t.deepEqual(pass([...Buffer.from(text)].map((byte) => Buffer.of(byte))), {
+      text: out,
+      found: [],
+    })
   }
-  t.deepEqual(whole('{"prompt_token_ids" :[1]}').found, [])
-  t.deepEqual(whole('{"prompt_token_ids": [ 1 ,\n2 ] }'), {
-    text: '{"prompt_token_ids":null }',
+})
+
+test('blanks may stand wherever JSON has them', (t) => {
+  t.deepEqual(whole('{"prompt_token_ids" : [1]}'), {
+    text: '{"prompt_token_ids" : null}',
+    found: [[1]],
+  })
+  t.deepEqual(
+    whole('{\r\n\t"choices"\n:\n[ { "token_ids" :\t[ 1 ,\n2 ] } ]\n}').text,
+    '{\r\n\t"choices"\n:\n[ { "token_ids" :\tnull } ]\n}',
+  )
+  t.deepEqual(whole('{"prompt_token_ids": [ 1 ,\n2\r\n] }'), {
+    text: '{"prompt_token_ids": null }',
     found: [[1, 2]],
   })
+})
+
+test('names in other places are of other people', (t) => {
+  for (const text of [
+    '{"meta":{"token_ids":[7,8]}}',
+    '{"meta":{"prompt_token_ids":[7,8]}}',
+    '{"meta":[{"token_ids":[7,8],"prompt_token_ids":[1]}]}',
+    '{"token_ids":[7,8],"choices":[]}',
+    '{"choices":[[{"token_ids":[1]}],{"delta":{"token_ids":[1]}}],"then":[{"token_ids":[1]}]}',
+    '{"choices":{"a":{"token_ids":[1]}}}',
+    '{"a":"choices","b":[{"token_ids":[1]}]}',
+    '{"x":{"choices":[{"token_ids":[1]}]}}',
+    '{"choices":[{"x_token_ids":[1],"token_ids_x":[1],"\\"token_ids":[1],"token_id":[1]}]}',
+    '{"a":"prompt_token_ids","b":["prompt_token_ids",[1]]}',
+    '{"a":"\\",\\"prompt_token_ids\\":[1]"}',
+    '[{"prompt_token_ids":[1]}]',
+    ': "prompt_token_ids":[1]\n\n"prompt_token_ids":[1]',
+  ]) {
+    t.deepEqual(whole(text), { text, found: [] }, text)
+  }
+  const told = '{"choices":[{"meta":{"token_ids":[1]},"prompt_token_ids":[2],"token_ids":[3]}]}'
+  const bare = '{"choices":[{"meta":{"token_ids":[1]},"prompt_token_ids":null,"token_ids":null}]}'
+  t.deepEqual(whole(told), { text: bare, found: [[2]] })
+})
+
+test('an event that breaks off costs no other one', (t) => {
+  for (const [broken, left] of [
+    ['{"prompt_token_ids":[1,2', '{"prompt_token_ids":null'],
+    ['{"prompt_token_ids":[1,"a', '{"prompt_token_ids":null'],
+    ['{"prompt_token_ids":[[[', '{"prompt_token_ids":null'],
+    ['{"choices":[{"a', '{"choices":[{"a'],
+    ['{"choices":[{"a\\', '{"choices":[{"a\\'],
+    ['{"choices":[{', '{"choices":[{'],
+  ] as const) {
+    const text = `data: ${broken}\n\n${STREAM}`
+    const expected = { text: `data: ${left}\n\n${BARE_STREAM}`, found: [[1, 2, 3]] }
+    t.deepEqual(whole(text), expected, broken)
+    t.deepEqual(pass([...Buffer.from(text)].map((byte) => Buffer.of(byte))), expected, broken)
+  }
+})
+
+test('a list or blanks without an end are kept nowhere, in whatever pieces they come', (t) => {
+  const begin = 'data: {"choices":[{"token_ids":'
+  for (const [start, piece, passes] of [
+    [`${begin}[1`, ',1'.repeat(500), false],
+    [`${begin}[1`, ',', false],
+    [begin, ' '.repeat(1000), true],
+    ['data: {"prompt_token_ids":[', '[', false],
+    ['data: {"prompt_token_ids":["', 'x'.repeat(1000), false],
+  ] as const) {
+    const reader = new TokenIds({ takesOut: true, found: () => t.fail() })
+    t.true(reader.push(Buffer.from(start)).length > 0)
+    // What is kept of a piece costs at least an object.
+    const used = () => {
+      gc()
+      return process.memoryUsage().heapUsed
+    }
+    const before = used()
+    for (let n = 0; n < 50_000; n += 1) {
+      const bytes = Buffer.from(piece)
+      if (reader.push(bytes).length !== (passes ? bytes.length : 0)) return t.fail(piece)
+    }
+    const grown = used() - before
+    t.true(grown < 2 << 20, `${grown} bytes of 50,000 pieces are kept`)
+    reader.push(Buffer.from(' '))
+  }
+})
+
+test('a prompt of more tokens than any has is not told', (t) => {
+  const found: number[] = []
+  const reader = new TokenIds({ takesOut: true, found: ({ length }) => found.push(length) })
+  const many = Buffer.from('1,'.repeat(1 << 20))
+  reader.push(Buffer.from('{"prompt_token_ids":['))
+  for (let n = 0; n < 17; n += 1) t.is(reader.push(many).length, 0)
+  t.is(
+    Buffer.from(reader.push(Buffer.from('1],"prompt_token_ids":[1,2]}'))).toString(),
+    ',"prompt_token_ids":null}',
+  )
+  t.deepEqual(found, [2])
 })
 
 test('only the first prompt counts, and a listener that throws costs nothing', (t) => {
@@ -110,6 +208,13 @@ test('any bytes in any pieces pass as they do in one', (t) => {
     '":',
     '[',
     ']',
+    '{',
+    '}',
+    'choices',
+    '\n',
+    'data: ',
+    '{"prompt_token_ids":[1',
+    '{"choices":[{"token_ids":[',
     '1',
     ',',
     ' ',

@@ -3,7 +3,8 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 
 setFlagsFromString('--expose-gc')
-const gc = runInNewContext('gc') as () => void
+/** Collects it now. */
+export const gc = runInNewContext('gc') as () => void
 
 /** Collects garbage until `done`, at most `times` times with a pause of 20 ms before each. */
 export async function collected(done: () => boolean, times = 100): Promise<boolean> {

@@ -1,26 +1,36 @@
 /**
  * Tokens of a prompt, as the engine that answers it has made them.
  *
- * vLLM tells them on request: `prompt_token_ids` once, and `token_ids` in each choice or piece of one.
- * The router asks in the client's place; what was told is read here and taken out again: `null` stands
- * where the list was, as it does where nobody has asked. Bytes may be cut anywhere. What is no list of
- * token ids passes untouched. A key can be nowhere but outside of texts, in which quotes are escaped.
+ * vLLM tells them on request: `prompt_token_ids` beside `choices`, and `token_ids` in each choice or piece
+ * of one. The router asks in the client's place; what was told is read here and taken out again: `null`
+ * stands where the list was, as it does where nobody has asked. The same names anywhere else are of other
+ * people, and pass untouched, as all does that is no list. Bytes may be cut anywhere.
  *
- * Cost: a search for the key in each piece; a pass over the lists. Nothing is parsed.
+ * Nothing is held back: names are passed on, and `null` with the first byte of a list, whose other bytes
+ * are dropped as they come. What is kept is the place in the JSON and the prompt's numbers, up to a bound.
+ *
+ * Cost: one pass over the bytes, until there is nothing to look for any more. Nothing is parsed.
  */
 
-const KEY = Buffer.from('token_ids":')
-const QUOTE = 0x22
-/** What stands before the key where it is the prompt's. */
-const PROMPT = Buffer.from('"prompt_')
-const LONGEST_KEY = PROMPT.length + KEY.length
 const NULL = Buffer.from('null')
+const EVENT_END = Buffer.from('\n\n')
 const EMPTY = new Uint8Array(0)
-const [SPACE, LF, CR, TAB] = [0x20, 0x0a, 0x0d, 0x09]
-const [OPEN, CLOSE, COMMA, ZERO, NINE] = [0x5b, 0x5d, 0x2c, 0x30, 0x39]
+const [QUOTE, BACKSLASH, COLON, COMMA] = [0x22, 0x5c, 0x3a, 0x2c]
+const [OPEN_LIST, CLOSE_LIST, OPEN_OBJECT, CLOSE_OBJECT] = [0x5b, 0x5d, 0x7b, 0x7d]
+const [SPACE, LF, CR, TAB, ZERO, NINE] = [0x20, 0x0a, 0x0d, 0x09, 0x30, 0x39]
+/** What the lines of an event begin with (`data`, `event`, `id`, `retry`), and no value of JSON does. */
+const FIELDS = Buffer.from('deir')
 const MAX_TOKEN = 0xffff_ffff
 /** No prompt is longer. */
 const MAX_TOKENS = 1 << 24
+const FIRST_ROOM = 1024
+
+type Name = 'choices' | 'prompt_token_ids' | 'token_ids'
+const NAMES = (['choices', 'prompt_token_ids', 'token_ids'] as const).map((name) => ({
+  name,
+  bytes: Buffer.from(name),
+}))
+const LONGEST_NAME = Math.max(...NAMES.map(({ bytes }) => bytes.length))
 
 /** The body with its tokens asked for. */
 export function askForTokens(body: Record<string, unknown>): Record<string, unknown> {
@@ -34,173 +44,259 @@ export interface TokenIdsPlan {
   readonly takesOut: boolean
 }
 
-/** A list that is being read. */
-interface List {
-  readonly isPrompt: boolean
-  isOpen: boolean
-  /** What was passed over since the key: what is passed on if it is no list of tokens. */
-  readonly passed: Uint8Array[]
-  tokens: Uint32Array
-  count: number
-  /** -1 between two numbers. */
-  number: number
-  /** Whether a number has to come, a comma may, or anything that a list can begin with. */
-  next: 'first' | 'number' | 'comma'
-}
-
 export class TokenIds {
   readonly #plan: TokenIdsPlan
   #isFound = false
-  /** The end of the last piece, which may be the beginning of a key. */
-  #held: Uint8Array = EMPTY
-  #list: List | undefined
+  /** Lists and objects that are open. */
+  #depth = 0
+  /** What the outermost began with, and the third one. */
+  #first = 0
+  #third = 0
+  /** Whether the second one is the list of choices. */
+  #inChoices = false
+  #isText = false
+  #isEscaped = false
+  #isLineStart = false
+  /** The text that may become a name, one byte longer than any when it is none. */
+  readonly #text = Buffer.alloc(LONGEST_NAME + 1)
+  #textLength = 0
+  /** Of the value that comes. */
+  #name: Name | undefined
+  /** Being read, and how deep it is in. */
+  #list: Numbers | undefined
+  #listDepth = 0
 
   constructor(plan: TokenIdsPlan) {
     this.#plan = plan
   }
 
-  /** What may be passed on now; may be empty. */
+  /** What of the piece may be passed on; may be empty. */
   push(bytes: Uint8Array): Uint8Array {
-    const isFresh = this.#list === undefined && this.#held.length === 0
-    if (isFresh && !mayHaveKey(bytes)) return bytes
-    const whole = this.#held.length === 0 ? bytes : Buffer.concat([this.#held, bytes])
-    const out: Uint8Array[] = []
-    this.#read(whole, out)
-    if (this.#plan.takesOut) return out.length === 1 ? (out[0] ?? EMPTY) : Buffer.concat(out)
-    // The same bytes, without what is held back to be looked at once more.
-    return whole.subarray(0, whole.length - this.#held.length)
-  }
-
-  /** What is left when the answer ends inside a key or a list. */
-  end(): Uint8Array {
-    const list = this.#list
-    const rest = list !== undefined && this.#plan.takesOut ? [...list.passed] : []
-    const held = this.#held
-    this.#held = EMPTY
-    this.#list = undefined
-    return Buffer.concat([...rest, held])
-  }
-
-  #read(bytes: Uint8Array, out: Uint8Array[]): void {
-    const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
-    this.#held = EMPTY
-    let from = 0
-    while (from < buffer.length) {
-      if (this.#list !== undefined) {
-        from = this.#readList(this.#list, buffer, from, out)
-        continue
-      }
-      const key = nextKey(buffer, from)
-      if (key === undefined) {
-        const end = buffer.length - partialKey(buffer, from)
-        if (end > from) out.push(buffer.subarray(from, end))
-        this.#held = buffer.subarray(end)
-        return
-      }
-      out.push(buffer.subarray(from, key.end))
-      from = key.end
-      this.#list = listOf(key.isPrompt && !this.#isFound)
+    const { takesOut } = this.#plan
+    if (!takesOut && this.#isFound) return bytes
+    const out = new Passed(bytes, this.#list !== undefined)
+    for (let at = 0; at < bytes.length; at += 1) {
+      if (this.#isText) at = this.#readText(bytes, at, out)
+      else if (this.#list !== undefined && this.#depth === this.#listDepth + 1) {
+        const end = this.#list.read(bytes, at)
+        if (end > at) this.#isLineStart = false
+        at = end
+        if (at < bytes.length) this.#readMark(bytes[at] ?? 0, at, out)
+      } else this.#readMark(bytes[at] ?? 0, at, out)
     }
+    return takesOut ? out.whole() : bytes
   }
 
-  /** Reads on in a list. Gives where what is no part of it begins. */
-  #readList(list: List, buffer: Buffer, from: number, out: Uint8Array[]): number {
+  /** A byte outside of texts, and of the numbers of a list. */
+  #readMark(byte: number, at: number, out: Passed): void {
+    const isLineStart = this.#isLineStart
+    this.#isLineStart = false
+    if (byte === QUOTE) {
+      this.#list?.spoil()
+      this.#isText = true
+      this.#textLength = 0
+    } else if (byte === COLON) this.#name = this.#isPlace ? this.#nameOfText() : undefined
+    else if (byte === COMMA) this.#textLength = 0
+    else if (byte === OPEN_LIST || byte === OPEN_OBJECT) this.#open(byte, at, out)
+    else if (byte === CLOSE_LIST || byte === CLOSE_OBJECT) this.#close(byte, at, out)
+    else if (byte === LF || byte === CR) {
+      this.#isLineStart = true
+      return
+    } else if (isLineStart && FIELDS.includes(byte)) this.#restart(at, out, EVENT_END)
+    if (byte !== SPACE && byte !== TAB && byte !== COLON) this.#name = undefined
+  }
+
+  /** Reads on in a text. Gives the last byte that belongs to it. */
+  #readText(bytes: Uint8Array, from: number, out: Passed): number {
+    let isEscaped = this.#isEscaped
     let at = from
-    for (; at < buffer.length; at += 1) {
-      const verdict = take(list, buffer[at] ?? 0)
-      if (verdict === 'more') continue
-      this.#list = undefined
-      if (verdict === 'end') {
-        out.push(NULL)
-        if (list.isPrompt) this.#tell(list)
-        return at + 1
-      }
-      out.push(...list.passed, buffer.subarray(from, at))
-      return at
+    let byte = 0
+    for (; at < bytes.length; at += 1) {
+      byte = bytes[at] ?? 0
+      if (byte === LF || byte === CR) break
+      if (isEscaped) isEscaped = false
+      else if (byte === QUOTE) break
+      else if (byte === BACKSLASH) isEscaped = true
     }
-    list.passed.push(buffer.subarray(from))
+    this.#isEscaped = isEscaped
+    if (this.#isPlace) this.#remember(bytes, from, at)
+    if (at === bytes.length) return at
+    this.#isText = false
+    // No text goes on in another line: this is no JSON, and what follows may be.
+    if (byte !== QUOTE) this.#restart(at, out, EMPTY)
     return at
   }
 
-  #tell({ tokens, count }: List): void {
+  #remember(bytes: Uint8Array, from: number, to: number): void {
+    const room = this.#text.length - this.#textLength
+    const end = Math.min(to, from + room)
+    for (let at = from; at < end; at += 1) this.#text[this.#textLength++] = bytes[at] ?? 0
+  }
+
+  /** Whether a name here may be one of ours: in the answer itself, or in one of its choices. */
+  get #isPlace(): boolean {
+    if (this.#list !== undefined || this.#first !== OPEN_OBJECT) return false
+    if (this.#depth === 1) return true
+    return this.#depth === 3 && this.#inChoices && this.#third === OPEN_OBJECT
+  }
+
+  #nameOfText(): Name | undefined {
+    const length = this.#textLength
+    this.#textLength = 0
+    const known = NAMES.find(
+      ({ bytes }) => bytes.length === length && bytes.compare(this.#text, 0, length) === 0,
+    )
+    return known?.name
+  }
+
+  #open(byte: number, at: number, out: Passed): void {
+    const name = this.#name
+    this.#list?.spoil()
+    if (byte === OPEN_LIST && name !== undefined) {
+      if (name === 'choices') this.#inChoices = this.#depth === 1
+      else if (name === 'prompt_token_ids' || this.#depth === 3) {
+        this.#list = new Numbers(name === 'prompt_token_ids' && !this.#isFound)
+        this.#listDepth = this.#depth
+        out.drop(at)
+      }
+    }
+    this.#depth += 1
+    if (this.#depth === 1) this.#first = byte
+    if (this.#depth === 3) this.#third = byte
+  }
+
+  #close(byte: number, at: number, out: Passed): void {
+    this.#textLength = 0
+    if (this.#depth > 0) this.#depth -= 1
+    if (this.#depth <= 1) this.#inChoices = false
+    const list = this.#list
+    if (list === undefined || this.#depth > this.#listDepth) return
+    this.#list = undefined
+    out.resume(at + 1)
+    if (byte === CLOSE_LIST) this.#tell(list)
+  }
+
+  /** What was open has broken off. Inside a list that was taken out, `end` stands for how it did. */
+  #restart(at: number, out: Passed, end: Uint8Array): void {
+    if (this.#list !== undefined) out.resume(at, end)
+    this.#list = undefined
+    this.#depth = 0
+    this.#inChoices = false
+    this.#isEscaped = false
+    this.#name = undefined
+  }
+
+  #tell(list: Numbers): void {
+    const tokens = list.end()
+    if (tokens === undefined) return
     this.#isFound = true
-    if (count === 0 || count > MAX_TOKENS) return
+    if (tokens.length === 0) return
     try {
-      this.#plan.found(tokens.slice(0, count))
+      this.#plan.found(tokens)
     } catch {
       // Costs what would have been known, and never the answer.
     }
   }
 }
 
-function listOf(isPrompt: boolean): List {
-  const tokens = new Uint32Array(isPrompt ? 1024 : 0)
-  return { isPrompt, isOpen: false, passed: [], tokens, count: 0, number: -1, next: 'first' }
-}
+/** What of a piece is passed on. */
+class Passed {
+  readonly #bytes: Uint8Array
+  readonly #parts: Uint8Array[] = []
+  /** Where what is passed on begins; undefined while nothing is. */
+  #from: number | undefined
 
-/** One byte of what may be a list of token ids. */
-function take(list: List, byte: number): 'more' | 'end' | 'other' {
-  if (byte === SPACE || byte === LF || byte === CR || byte === TAB) {
-    if (list.number >= 0) close(list)
-    return 'more'
+  constructor(bytes: Uint8Array, isDropped: boolean) {
+    this.#bytes = bytes
+    this.#from = isDropped ? undefined : 0
   }
-  if (!list.isOpen) {
-    list.isOpen = byte === OPEN
-    return list.isOpen ? 'more' : 'other'
-  }
-  if (byte >= ZERO && byte <= NINE) {
-    if (list.next === 'comma') return 'other'
-    list.number = Math.max(list.number, 0) * 10 + byte - ZERO
-    return list.number <= MAX_TOKEN ? 'more' : 'other'
-  }
-  if (list.number >= 0) close(list)
-  if (byte === COMMA && list.next === 'comma') {
-    list.next = 'number'
-    return 'more'
-  }
-  return byte === CLOSE && list.next !== 'number' ? 'end' : 'other'
-}
 
-/** A number has come to its end. */
-function close(list: List): void {
-  if (list.isPrompt && list.count < MAX_TOKENS) {
-    if (list.count === list.tokens.length) {
-      const larger = new Uint32Array(2 * list.tokens.length)
-      larger.set(list.tokens)
-      list.tokens = larger
+  /** A list begins at `at`. */
+  drop(at: number): void {
+    if (this.#from !== undefined && at > this.#from) {
+      this.#parts.push(this.#bytes.subarray(this.#from, at))
     }
-    list.tokens[list.count] = list.number
+    this.#parts.push(NULL)
+    this.#from = undefined
   }
-  list.count += 1
-  list.number = -1
-  list.next = 'comma'
-}
 
-/** Whether there is a key, or the beginning of one at the end. */
-function mayHaveKey(bytes: Uint8Array): boolean {
-  const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
-  return buffer.includes(KEY) || partialKey(buffer, 0) > 0
-}
-
-/** The first key at or behind `from`, and where it ends. */
-function nextKey(buffer: Buffer, from: number): { end: number; isPrompt: boolean } | undefined {
-  for (let at = buffer.indexOf(KEY, from); at >= 0; at = buffer.indexOf(KEY, at + 1)) {
-    const end = at + KEY.length
-    if (at > from && buffer[at - 1] === QUOTE) return { end, isPrompt: false }
-    const before = at - PROMPT.length
-    if (before >= from && buffer.subarray(before, at).equals(PROMPT)) return { end, isPrompt: true }
+  resume(at: number, after: Uint8Array = EMPTY): void {
+    if (after.length > 0) this.#parts.push(after)
+    this.#from = at
   }
-  return undefined
-}
 
-const KEYS = [Buffer.concat([PROMPT, KEY]), Buffer.concat([Buffer.from([QUOTE]), KEY])]
-
-/** How many bytes at the end, behind `from`, may be the beginning of a key. */
-function partialKey(buffer: Buffer, from: number): number {
-  const first = Math.max(from, buffer.length - LONGEST_KEY + 1)
-  for (let at = buffer.indexOf(QUOTE, first); at >= 0; at = buffer.indexOf(QUOTE, at + 1)) {
-    const rest = buffer.subarray(at)
-    if (KEYS.some((key) => key.subarray(0, rest.length).equals(rest))) return rest.length
+  whole(): Uint8Array {
+    const rest = this.#from === undefined ? EMPTY : this.#bytes.subarray(this.#from)
+    if (this.#parts.length === 0) return this.#from === 0 ? this.#bytes : rest
+    return Buffer.concat([...this.#parts, rest])
   }
-  return 0
 }
+
+/** A list that may be one of tokens; those of a prompt are kept. */
+class Numbers {
+  #keeps: boolean
+  #tokens: Uint32Array
+  #count = 0
+  /** -1 between two numbers. */
+  #number = -1
+  /** Whether a number has to come, a comma may, or anything that a list can begin with. */
+  #next: 'first' | 'number' | 'comma' = 'first'
+
+  constructor(keeps: boolean) {
+    this.#keeps = keeps
+    this.#tokens = new Uint32Array(keeps ? FIRST_ROOM : 0)
+  }
+
+  /** Reads numbers and commas. Gives the first byte that is neither. */
+  read(bytes: Uint8Array, from: number): number {
+    for (let at = from; at < bytes.length; at += 1) {
+      const byte = bytes[at] ?? 0
+      if (byte >= ZERO && byte <= NINE) {
+        if (this.#next === 'comma') this.spoil()
+        this.#number = Math.max(this.#number, 0) * 10 + byte - ZERO
+        if (this.#number > MAX_TOKEN) this.spoil()
+      } else {
+        if (this.#number >= 0) this.#endNumber()
+        if (byte === COMMA) {
+          if (this.#next !== 'comma') this.spoil()
+          this.#next = 'number'
+        } else if (byte === LF || byte === CR || byte === CLOSE_LIST) return at
+        else if (byte !== SPACE && byte !== TAB) {
+          this.spoil()
+          return at
+        }
+      }
+    }
+    return bytes.length
+  }
+
+  /** It is no list of tokens, or of too many: nothing of it is kept. */
+  spoil(): void {
+    this.#keeps = false
+    this.#tokens = EMPTY_TOKENS
+    this.#number = Math.min(this.#number, 0)
+  }
+
+  /** Undefined where it is none of a prompt. */
+  end(): Uint32Array | undefined {
+    if (!this.#keeps || this.#next === 'number') return undefined
+    return this.#tokens.slice(0, this.#count)
+  }
+
+  #endNumber(): void {
+    if (this.#count === MAX_TOKENS) this.spoil()
+    if (this.#keeps) {
+      if (this.#count === this.#tokens.length) {
+        const larger = new Uint32Array(2 * this.#tokens.length)
+        larger.set(this.#tokens)
+        this.#tokens = larger
+      }
+      this.#tokens[this.#count] = this.#number
+      this.#count += 1
+    }
+    this.#number = -1
+    this.#next = 'comma'
+  }
+}
+
+const EMPTY_TOKENS = new Uint32Array(0)

@@ -3,7 +3,7 @@
  *
  * An AnswerWatch is told each piece and says what may be passed on: the same bytes, but for what was
  * asked for on the client's behalf. Streams go to the dialect's reader piece by piece, JSON answers
- * are collected by reference and parsed once at their end, up to `maxBytes`. The reservation ends
+ * are collected and parsed once at their end, up to `maxBytes`. The reservation ends
  * exactly once: when the answer says that it is over, at its end, when it breaks or is given up, or
  * when the watch is collected. A reader that fails costs the usage figures and never the answer.
  *
@@ -12,6 +12,7 @@
 import type { Dialect, ResponseFacts, StreamReader } from '../dialects/index.js'
 import { TokenIds, type TokenIdsPlan, type UsageChunkFilter } from '../forward/index.js'
 import type { Told } from '../trace/index.js'
+import { Pieces } from './pieces.js'
 import type { Reservation } from './reservation.js'
 
 export interface WatchPlan {
@@ -78,8 +79,6 @@ export class AnswerWatch {
 
   /** The answer has come to its end. Gives what is left to be passed on. */
   end(): Uint8Array {
-    const held = this.#tokenIds?.end() ?? NOTHING
-    if (held.length > 0) this.#read(held)
     let facts: ResponseFacts | undefined
     try {
       facts = this.#reading?.end()
@@ -87,10 +86,7 @@ export class AnswerWatch {
       facts = undefined
     }
     this.#end(facts)
-    if (this.#filter === undefined) return held
-    const passed = held.length > 0 ? this.#filter.push(held) : NOTHING
-    const rest = this.#filter.end()
-    return passed.length === 0 ? rest : Buffer.concat([passed, rest])
+    return this.#filter?.end() ?? NOTHING
   }
 
   /** The answer broke off. */
@@ -184,19 +180,15 @@ class JsonReading implements Reading {
   readonly firstToken = false
   readonly ended = false
   readonly #dialect: Dialect
-  readonly #maxBytes: number
-  #pieces: Uint8Array[] = []
-  #length = 0
+  readonly #pieces: Pieces
 
   constructor(dialect: Dialect, maxBytes: number) {
     this.#dialect = dialect
-    this.#maxBytes = maxBytes
+    this.#pieces = new Pieces(maxBytes)
   }
 
   push(bytes: Uint8Array): void {
-    this.#length += bytes.length
-    if (this.#length <= this.#maxBytes) this.#pieces.push(bytes)
-    else this.#pieces = []
+    this.#pieces.push(bytes)
   }
 
   facts(): undefined {
@@ -204,10 +196,8 @@ class JsonReading implements Reading {
   }
 
   end(): ResponseFacts | undefined {
-    if (this.#length > this.#maxBytes) return undefined
-    const text = Buffer.concat(this.#pieces).toString('utf8')
-    this.#pieces = []
-    return this.#dialect.readResponse(JSON.parse(text))
+    const whole = this.#pieces.end()
+    return whole && this.#dialect.readResponse(JSON.parse(whole.toString('utf8')))
   }
 }
 
