@@ -178,6 +178,27 @@ test('a client that leaves meanwhile is not waited for, and reserves nothing', a
   t.is(s.status().reservations, 0)
 })
 
+test('closing settles what waits for tokens, lets go of the engine, and asks nobody any more', async (t) => {
+  const engine = await startWorker(t, () => undefined)
+  const tokenize = () => new Promise<undefined>(() => undefined)
+  const timeoutMs = 60_000
+  for (const tokens of [
+    { from: 'engine' as const, timeoutMs },
+    { tokenize, timeoutMs },
+  ]) {
+    const s = scheduler([engine.url], { tokens })
+    const asksEngine = 'from' in tokens
+    const turn = s.submit({ path: CHAT, raw: RAW })
+    while (asksEngine && engine.received.length === 0) await sleep(5)
+    const began = performance.now()
+    s.close()
+    await t.throwsAsync(turn, { code: 'WARMPATH_CLOSED' })
+    t.true(performance.now() - began < 5_000)
+    await t.throwsAsync(s.submit({ path: CHAT, raw: RAW }), { code: 'WARMPATH_CLOSED' })
+    t.is(engine.received.length, 1)
+  }
+})
+
 test('nobody is asked where nobody wants tokens, and bad requests are refused as ever', async (t) => {
   const engine = await startWorker(t, rendering)
   using off = scheduler([engine.url], { tokens: {} })

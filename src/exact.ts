@@ -65,16 +65,22 @@ export class Exact {
   readonly #engines = new PerWorker(() => new TokenSourceOfEngine(() => performance.now()))
   /** Groups whose disagreement has been told. */
   readonly #said = new Set<number>()
+  readonly #closing = new AbortController()
   #turn = 0
 
   constructor(parts: ExactParts) {
     this.#parts = parts
   }
 
+  /** Nobody is waited for any more: what is asked ends at once, with no tokens. */
+  close(): void {
+    this.#closing.abort()
+  }
+
   /** Throws what the body and the model's name are refused with, and ABORTED. */
   async know(request: TurnRequest, catalog: Catalog): Promise<Known> {
     const dialect = request.tokens || request.hashes ? undefined : dialectOf(request.path)
-    if (dialect === undefined) return { request, origin: 'given' }
+    if (dialect === undefined || this.#closing.signal.aborted) return { request, origin: 'given' }
     const { raw, body } = this.#read(request)
     if (body === undefined) return { request, origin: 'given' }
     const known = { ...request, body }
@@ -151,7 +157,8 @@ export class Exact {
   }
 
   async #ask(prompt: Prompt): Promise<Uint32Array | NoTokens> {
-    const limit = limitOf(this.#parts.settings.timeoutMs, prompt.request.signal)
+    const enders = [prompt.request.signal, this.#closing.signal]
+    const limit = limitOf(this.#parts.settings.timeoutMs, enders)
     try {
       return prompt.target.tokens === 'engine'
         ? await this.#askEngines(prompt, limit)
@@ -215,17 +222,17 @@ export class Exact {
   }
 }
 
-/** Over after so many milliseconds, or when the client leaves. Keeps no process alive. */
-function limitOf(ms: number, client: AbortSignal | undefined): Limit {
+/** Over after so many milliseconds, or when the client leaves or all is closed. Keeps no process alive. */
+function limitOf(ms: number, enders: readonly (AbortSignal | undefined)[]): Limit {
   const ender = new AbortController()
   const timer = setTimeout(() => ender.abort(), ms).unref()
-  const unhear = onAbort(client, () => ender.abort())
+  const unhear = enders.map((each) => onAbort(each, () => ender.abort()))
   return {
     signal: ender.signal,
     isOver: () => ender.signal.aborted,
     end: () => {
       clearTimeout(timer)
-      unhear()
+      for (const each of unhear) each()
     },
   }
 }

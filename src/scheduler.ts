@@ -544,13 +544,15 @@ export class Scheduler {
   }
 
   /**
-   * Settles every hold with CLOSED and refuses new turns; turns that run end as usual. Trace sinks are
-   * closed with the last of them: `flush` waits for what they still have to write.
+   * Settles every turn that waits, in a hold or for tokens, with CLOSED and refuses new ones; turns that
+   * run end as usual. Trace sinks are closed with the last of them: `flush` waits for what they still have
+   * to write.
    */
   close(): void {
     if (this.#sharedName !== undefined && shared.get(this.#sharedName) === this) {
       shared.delete(this.#sharedName)
     }
+    this.#exact.close()
     this.#engineLoad?.close()
     this.#enginePull.close()
     this.#poolWatch.close()
