@@ -165,6 +165,92 @@ test('why a worker does not answer is said as the system says it', async (t) => 
   )
 })
 
+test('an engine is asked with the headers of its turns, and for its health where a gateway asks', async (t) => {
+  const worker = await startWorker(t, ({ path, headers }, response) => {
+    const isKnown = path === '/ready' || path === '/metrics'
+    response.writeHead(headers.authorization !== 'Bearer k' ? 401 : isKnown ? 200 : 500)
+    response.end(path === '/metrics' ? recorded('0.32.0') : '')
+  })
+  const run = (headers: object) =>
+    doctor(
+      t,
+      JSON.stringify({
+        health: { path: '/ready' },
+        scheduler: {
+          workers: [{ id: 'a', url: `${worker.url}/v1`, headers, capacityTokens: 3168 }],
+        },
+      }),
+    )
+  const right = await run({ authorization: 'Bearer k' })
+  t.is(right.code, 0)
+  t.like(JSON.parse(right.out).workers[0], { health: 'ok', engine: 'vllm' })
+  const wrong = await run({})
+  t.is(wrong.code, 1)
+  t.deepEqual(JSON.parse(wrong.out).workers[0].advice, ['it does not answer: status 401'])
+})
+
+test('TensorRT-LLM has its metrics elsewhere, and its events are left to a gateway', async (t) => {
+  const worker = await startWorker(t, ({ path }, response) => {
+    if (path === '/kv_cache_events') return response.end('[]')
+    if (path !== '/health' && path !== '/prometheus/metrics') response.writeHead(404)
+    response.end(path.endsWith('/metrics') ? 'trtllm_num_requests_running 3\n' : '')
+  })
+  const events = () => worker.received.filter(({ path }) => path === '/kv_cache_events').length
+  const config = JSON.stringify({
+    scheduler: {
+      workers: [{ id: 'a', url: worker.url, kvEvents: `${worker.url}/kv_cache_events` }],
+    },
+  })
+  const left = await doctor(t, config, '--wait', '0.3', '--probe')
+  const row = JSON.parse(left.out).workers[0]
+  t.like(row, { engine: 'tensorrt-llm', running: 3, events: 'not asked', probe: null, advice: [] })
+  t.deepEqual([left.code, events()], [0, 0])
+  t.regex(
+    renderDiagnosis([row]),
+    /not asked for events: a, which hands them out once; --take-events/,
+  )
+  const taken = await doctor(t, config, '--wait', '0.3', '--take-events')
+  t.not(JSON.parse(taken.out).workers[0].events, 'not asked')
+  t.true(events() > 0)
+})
+
+test('a probe says of each worker what it cannot use', async (t) => {
+  const modelless = 'what it answers at /v1/models names no model'
+  const cases: [string | undefined, string | undefined, RegExp][] = [
+    ['<html>', '', new RegExp(modelless)],
+    ['null', '', new RegExp(modelless)],
+    ['{"data":{}}', '', new RegExp(modelless)],
+    ['{"data":[{"id":5}]}', '', new RegExp(modelless)],
+    [undefined, '', /it names no model at \/v1\/models: status 404/],
+    ['{"data":[{"id":"m"}]}', '<html>', /its answer is no JSON/],
+    ['{"data":[{"id":"m"}]}', 'null', /it does not tell tokens/],
+    ['{"data":[{"id":"m"}]}', undefined, /no answer within 10 seconds/],
+  ]
+  const urls = await Promise.all(
+    cases.map(async ([models, chat]) => {
+      const worker = await startWorker(t, ({ path }, response) => {
+        if (path === '/v1/models') {
+          if (models === undefined) response.writeHead(404)
+          return response.end(models)
+        }
+        if (path !== '/v1/chat/completions') return response.end()
+        if (chat !== undefined) response.end(chat)
+      })
+      return worker.url
+    }),
+  )
+  const workers = urls.map((url, at) => ({ id: `${at}`, url, kvEvents: 'tcp://127.0.0.1:1' }))
+  const began = performance.now()
+  const { code, out } = await doctor(t, JSON.stringify({ scheduler: { workers } }), '--probe')
+  t.true(performance.now() - began < 40_000)
+  t.is(code, 1)
+  const rows: { advice: string[] }[] = JSON.parse(out).workers
+  t.is(rows.length, cases.length)
+  for (const [at, [, , words]] of cases.entries()) {
+    t.regex(rows[at]?.advice.at(-1) ?? '', words, `${at}`)
+  }
+})
+
 test('the help says which files are read', async (t) => {
   t.regex((await doctor(t, '', '--help')).out, /configuration file of the gateway \(JSON or YAML\)/)
 })

@@ -12,7 +12,7 @@ interface Case {
   /** Tokens of a block: of the engine, and of the configuration. */
   readonly sizes?: readonly [number, number]
   /** What it answers with, tells of, and renders. */
-  readonly answers?: readonly number[] | null
+  readonly answers?: readonly unknown[] | null
   readonly tells?: readonly number[]
   readonly renders?: readonly number[]
 }
@@ -77,4 +77,9 @@ test('an engine that refuses, or tells no tokens, is said to', async (t) => {
   t.deepEqual(advice(refused.found), ['a chat with return_token_ids fails: status 400'])
   const silent = await probed(t, { answers: [] })
   t.is(silent.found.error, 'it does not tell tokens')
+  for (const answers of [[-1, 'x'], [1.5], [2 ** 32], [null]]) {
+    t.is((await probed(t, { answers })).found.error, 'what it tells are no tokens')
+  }
+  const short = await probed(t, { answers: [1] })
+  t.is(short.found.error, 'it tells 1 tokens of a prompt of more than 48')
 })

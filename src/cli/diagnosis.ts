@@ -7,7 +7,7 @@
 import type { EngineMetrics } from '../engines/index.js'
 import type { PoolStatus, WorkerStatus } from '../index.js'
 import { type Probed, probeAdvice } from './probe.js'
-import { table } from './table.js'
+import { table, visible } from './table.js'
 
 /** What was found out about one worker. */
 interface Examined {
@@ -18,7 +18,9 @@ interface Examined {
   /** Tokens in a block, as the configuration has it. */
   readonly blockTokens: number
   /** What became of a prompt of our own, where it was sent one. */
-  readonly probed?: Probed
+  readonly probed?: Probed | undefined
+  /** It hands its events out once, and was not asked for them. */
+  readonly leavesEvents?: boolean
 }
 
 /** One worker of a diagnosis; the names are those of the JSON. */
@@ -72,7 +74,7 @@ function diagnose(examined: Examined): Row {
     running: metrics?.running ?? null,
     waiting: metrics?.waiting ?? null,
     used: metrics?.used ?? null,
-    events: eventsOf(worker),
+    events: examined.leavesEvents ? 'not asked' : eventsOf(worker),
     sequence: stream?.sequence ?? null,
     trust: worker.evidence.trust,
     doubt: worker.evidence.doubt,
@@ -135,6 +137,12 @@ function renderDiagnosis(rows: readonly Row[]): string {
   ])
   const advice = rows.flatMap((row) => row.advice.map((each) => `${row.worker}: ${each}`))
   const lines = advice.length === 0 ? ['nothing to change'] : advice
+  const left = rows.filter(({ events }) => events === 'not asked').map(({ worker }) => worker)
+  if (left.length > 0) {
+    lines.push(
+      `not asked for events: ${left.map(visible).join(', ')}, which hands them out once; --take-events does, and takes them from a gateway that runs`,
+    )
+  }
   return `${table(head, cells)}\n\n${lines.join('\n')}\n`
 }
 

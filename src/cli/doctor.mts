@@ -1,19 +1,21 @@
 /**
  * `warmpath doctor`: do the engines and the configuration agree?
  *
- * Listens to the workers and shared stores of a configuration file as a gateway would, for a few seconds, asks each of
- * them for its health and its metrics, and says what should be changed; of recorded requests it says what
- * keeps them from sharing a cache. It sends no turn, but for a prompt of its own where `--probe` asks for
- * that, and changes nothing. It ends with 1 when there is something to change.
+ * Listens to the workers and shared stores of a configuration file as a gateway would, for a few seconds,
+ * asks each of them for its health and its metrics, and says what should be changed; of recorded requests
+ * it says what keeps them from sharing a cache. It sends no turn, but for a prompt of its own where
+ * `--probe` asks for that, and changes nothing. Events that are handed out once, as TensorRT-LLM's, it
+ * leaves to the gateway unless `--take-events` is given. It ends with 1 when there is something to change.
  */
 import { readFile } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Command, InvalidArgumentError } from 'commander'
-import { causeOf, type EngineMetrics, readMetrics } from '../engines/index.js'
+import { baseOf } from '../engines/index.js'
 import { loadConfig } from '../gateway/index.js'
-import { Scheduler, type SchedulerOptions, WarmpathError, type WorkerStatus } from '../index.js'
+import { Scheduler, type SchedulerOptions, WarmpathError, type WorkerOptions } from '../index.js'
 import { diagnose, diagnosePool, renderDiagnosis, renderPools } from './diagnosis.js'
-import { type Probed, probe } from './probe.js'
+import { examine, modelOf, type Place } from './examine.js'
+import { failedProbe, type Probed, probe } from './probe.js'
 import { findSharing, type Recorded, renderSharing } from './sharing.js'
 
 interface DoctorOptions {
@@ -21,12 +23,10 @@ interface DoctorOptions {
   wait: number
   requests?: string
   probe?: true
+  takeEvents?: true
   json?: true
 }
 
-const LIMIT_MS = 5_000
-/** No engine's metrics are longer. */
-const MAX_TEXT = 8 << 20
 const DEFAULT_BLOCK_TOKENS = 64
 
 function doctorCommand(): Command {
@@ -40,7 +40,11 @@ function doctorCommand(): Command {
     )
     .option(
       '-p, --probe',
-      'send each engine a prompt: does it tell of the blocks that it computes?',
+      'send each engine a prompt: does it tell of the blocks that it computes? (waits 10 s for it at most, or as long as --wait)',
+    )
+    .option(
+      '--take-events',
+      'ask TensorRT-LLM for its events too: it hands them out once, so a gateway that runs loses them',
     )
     .option('--json', 'the findings as JSON')
     .action(doctor)
@@ -52,29 +56,36 @@ function readSeconds(text: string): number {
   throw new InvalidArgumentError('It must be a number of seconds from 0 to 600.')
 }
 
-async function doctor({
-  config: file,
-  wait,
-  requests,
-  probe: probes,
-  json,
-}: DoctorOptions): Promise<void> {
+async function doctor(asked: DoctorOptions): Promise<void> {
+  const { config: file, wait, requests, probe: probes, takeEvents, json } = asked
   const sharing = requests === undefined ? undefined : findSharing(await readRequests(requests))
-  const { scheduler: options } = await loadConfig(file, process.env)
-  if (options instanceof Scheduler) throw new WarmpathError('WARMPATH_CONFIG', 'needs options')
+  const { scheduler: given, health } = await loadConfig(file, process.env)
+  if (given instanceof Scheduler) throw new WarmpathError('WARMPATH_CONFIG', 'needs options')
+  Scheduler.check(given)
+  const places = placesOf(given)
+  const left = takeEvents ? new Set<string>() : handedOutOnce(given)
+  const options = without(given, left)
   using scheduler = new Scheduler(options)
   const blockTokens = options.cache?.blockTokens ?? DEFAULT_BLOCK_TOKENS
-  const urls = addresses(options)
   await sleep(wait * 1000)
   scheduler.poll()
   const probed = probes ? await probeAll(scheduler, options, wait) : undefined
   const { workers, pools } = scheduler.status()
-  const own = workers.filter(({ id }) => urls.has(id))
   const rows = await Promise.all(
-    own.map(async (worker) => {
-      const prompt = probed?.get(worker.id)
-      const found = { ...(await examine(worker, urls)), blockTokens }
-      return diagnose(prompt === undefined ? found : { ...found, probed: prompt })
+    workers.flatMap((worker) => {
+      const place = places.get(worker.id)
+      if (place === undefined) return []
+      return [
+        examine(place, health?.path ?? '/health').then((answers) =>
+          diagnose({
+            ...answers,
+            worker,
+            blockTokens,
+            probed: probed?.get(worker.id),
+            leavesEvents: left.has(worker.id),
+          }),
+        ),
+      ]
     }),
   )
   const stores = pools.map(diagnosePool)
@@ -111,71 +122,64 @@ async function readRequests(file: string): Promise<Recorded[]> {
   })
 }
 
-/** Id -> base address of the engines; hosted targets have no worker of their own in the file. */
-function addresses({ workers = [] }: SchedulerOptions): Map<string, string> {
+const idOf = ({ id, url }: WorkerOptions) => id ?? new URL(url).host
+
+/** By id, the engines; hosted targets have no worker of their own in the file. */
+function placesOf({ workers = [] }: SchedulerOptions): Map<string, Place> {
   return new Map(
-    workers.map(({ id, url }) => [id ?? new URL(url).host, url.replace(/\/+(v1\/*)?$/, '')]),
+    workers.map((worker) => [idOf(worker), { url: worker.url, headers: worker.headers ?? {} }]),
   )
 }
 
-/** Every engine that tells of its cache is sent a prompt, one after the other. */
+/** Those whose events are gone for everybody else when they have been asked for. */
+function handedOutOnce({ workers = [] }: SchedulerOptions): Set<string> {
+  const pulled = workers.filter(({ kvEvents }) => {
+    const endpoint = typeof kvEvents === 'string' ? kvEvents : kvEvents?.endpoint
+    return endpoint !== undefined && /^https?:/i.test(endpoint)
+  })
+  return new Set(pulled.map(idOf))
+}
+
+/** The same, but for events of these workers; a store is of no use when no worker is left that tells. */
+function without(options: SchedulerOptions, left: ReadonlySet<string>): SchedulerOptions {
+  if (left.size === 0) return options
+  const workers = (options.workers ?? []).map((worker) => {
+    const { kvEvents: _, ...rest } = worker
+    return left.has(idOf(worker)) ? rest : worker
+  })
+  const { pools, ...rest } = options
+  const tells = workers.some((worker) => 'kvEvents' in worker)
+  return tells && pools !== undefined ? { ...rest, workers, pools } : { ...rest, workers }
+}
+
+/** Every engine that tells of its cache is sent a prompt, all at once. */
 async function probeAll(
   scheduler: Scheduler,
   options: SchedulerOptions,
   wait: number,
 ): Promise<Map<string, Probed>> {
-  const found = new Map<string, Probed>()
-  for (const { id, url, headers = {}, kvEvents } of options.workers ?? []) {
-    if (kvEvents === undefined) continue
-    const worker = id ?? new URL(url).host
-    const base = url.replace(/\/+(v1\/*)?$/, '')
-    const targets = Object.entries(options.targets ?? {})
-    const [own] = targets.filter(([, { workers }]) => workers?.includes(worker) ?? true)
-    const model = own === undefined ? await modelOf(base, headers) : (own[1].model ?? own[0])
-    const from = own?.[1].tokens ?? options.tokens?.from
-    const plan = {
-      ...{ scheduler, worker, url: base, headers, model, target: own?.[0] ?? model },
-      blockTokens: options.cache?.blockTokens ?? DEFAULT_BLOCK_TOKENS,
-      asksRenderer: from === 'engine',
-      waitMs: wait * 1000,
+  const { workers = [], targets: named = {}, tokens, cache } = options
+  const telling = workers.filter(({ kvEvents }) => kvEvents !== undefined)
+  const found = telling.map(async (entry): Promise<[string, Probed]> => {
+    const { url, headers = {} } = entry
+    const worker = idOf(entry)
+    const [own] = Object.entries(named).filter(
+      ([, { workers }]) => workers?.includes(worker) ?? true,
+    )
+    try {
+      const model = own === undefined ? await modelOf({ url, headers }) : (own[1].model ?? own[0])
+      const plan = {
+        ...{ scheduler, worker, url: baseOf(url), headers, model, target: own?.[0] ?? model },
+        blockTokens: cache?.blockTokens ?? DEFAULT_BLOCK_TOKENS,
+        asksRenderer: (own?.[1].tokens ?? tokens?.from) === 'engine',
+        waitMs: wait * 1000,
+      }
+      return [worker, await probe(plan)]
+    } catch (error) {
+      return [worker, failedProbe(error as Error)]
     }
-    found.set(worker, await probe(plan))
-  }
-  return found
-}
-
-/** The first model that an engine serves. */
-async function modelOf(base: string, headers: Record<string, string>): Promise<string> {
-  const { ok = '{}' } = await ask(`${base}/v1/models`, headers)
-  const { data } = JSON.parse(ok) as { data?: { id?: string }[] }
-  return data?.[0]?.id ?? 'default'
-}
-
-interface Answers {
-  readonly worker: WorkerStatus
-  readonly health: string
-  readonly metrics?: EngineMetrics
-}
-
-async function examine(worker: WorkerStatus, urls: ReadonlyMap<string, string>): Promise<Answers> {
-  const base = urls.get(worker.id) ?? ''
-  const [health, text] = await Promise.all([ask(`${base}/health`), ask(`${base}/metrics`)])
-  const metrics = text.ok === undefined ? undefined : readMetrics(text.ok)
-  return { worker, health: health.error ?? 'ok', ...(metrics && { metrics }) }
-}
-
-async function ask(
-  url: string,
-  headers: Record<string, string> = {},
-): Promise<{ ok?: string; error?: string }> {
-  try {
-    const response = await fetch(url, { headers, signal: AbortSignal.timeout(LIMIT_MS) })
-    const text = await response.text()
-    if (!response.ok) return { error: `status ${response.status}` }
-    return { ok: text.slice(0, MAX_TEXT) }
-  } catch (error) {
-    return { error: causeOf(error as Error) }
-  }
+  })
+  return new Map(await Promise.all(found))
 }
 
 export { doctorCommand }

@@ -6,11 +6,12 @@
  * must then have them: less means another block size, another form of hashes, or layers that are passed
  * over. Where prompts are known by its renderer, that is asked for the same bytes and has to say the same.
  *
- * It costs the engine a prompt of some blocks and one token. Nothing of it is a turn.
+ * It costs the engine a prompt of some blocks and one token. Nothing of it is a turn. An engine that hangs is
+ * waited for ten seconds, or for as long as its events are where that is longer.
  */
 import { randomBytes } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { boundedText, causeOf, TokenSourceOfEngine } from '../engines/index.js'
+import { boundedText, causeOf, TokenSourceOfEngine, tokenList } from '../engines/index.js'
 import type { Scheduler } from '../index.js'
 
 interface Probe {
@@ -42,18 +43,20 @@ interface Probed {
 }
 
 const CHAT = '/v1/chat/completions'
-const LIMIT_MS = 60_000
+/** An engine that is not busy computes such a prompt in well under a second. */
+const LIMIT_MS = 10_000
 const LOOK_MS = 50
 const MAX_ANSWER = 64 << 20
+/** Blocks that the prompt has at least, and words in it for each of them and one more. */
+const BLOCKS = 3
 
 async function probe(plan: Probe): Promise<Probed> {
   const body = bodyOf(plan.model, plan.blockTokens)
-  const nothing = { promptTokens: 0, expectedTokens: 0, toldTokens: 0, renderer: null }
   let tokens: Uint32Array
   try {
     tokens = await computed(plan, body)
   } catch (error) {
-    return { ...nothing, error: causeOf(error as Error) }
+    return failedProbe(error as Error)
   }
   const { length } = tokens
   // An engine computes the last token of a prompt whatever it has.
@@ -70,10 +73,15 @@ async function probe(plan: Probe): Promise<Probed> {
   }
 }
 
+function failedProbe(error: Error): Probed {
+  const nothing = { promptTokens: 0, expectedTokens: 0, toldTokens: 0, renderer: null }
+  return { ...nothing, error: causeOf(error) }
+}
+
 /** Longer than three blocks, and unlike anything before from its first block on. */
 function bodyOf(model: string, blockTokens: number): string {
   const salt = randomBytes(8).toString('hex')
-  const words = Array.from({ length: 4 * blockTokens }, (_, at) => `${(at * 7919) % 97}`)
+  const words = Array.from({ length: (BLOCKS + 1) * blockTokens }, (_, at) => `${(at * 7919) % 97}`)
   const parameters = {
     type: 'object',
     required: ['path'],
@@ -101,22 +109,46 @@ function bodyOf(model: string, blockTokens: number): string {
   return JSON.stringify({ model, tools, messages, ...asked })
 }
 
-async function computed({ url, headers }: Probe, body: string): Promise<Uint32Array> {
-  const response = await fetch(url + CHAT, {
-    method: 'POST',
-    headers: { ...headers, 'content-type': 'application/json' },
-    body,
-    redirect: 'manual',
-    signal: AbortSignal.timeout(LIMIT_MS),
-  })
-  if (!response.ok) {
-    await response.body?.cancel()
-    throw new Error(`status ${response.status}`)
+async function computed(plan: Probe, body: string): Promise<Uint32Array> {
+  const { url, headers, blockTokens } = plan
+  const limitMs = limitOf(plan)
+  const signal = AbortSignal.timeout(limitMs)
+  let text: string
+  try {
+    const response = await fetch(url + CHAT, {
+      method: 'POST',
+      headers: { ...headers, 'content-type': 'application/json' },
+      body,
+      redirect: 'manual',
+      signal,
+    })
+    if (!response.ok) {
+      await response.body?.cancel()
+      throw new Error(`status ${response.status}`)
+    }
+    text = await boundedText(response, MAX_ANSWER)
+  } catch (error) {
+    throw signal.aborted ? new Error(`no answer within ${limitMs / 1000} seconds`) : error
   }
-  const text = await boundedText(response, MAX_ANSWER)
-  const { prompt_token_ids: ids } = JSON.parse(text) as { prompt_token_ids?: unknown }
+  const ids = promptOf(text)
   if (!Array.isArray(ids) || ids.length === 0) throw new Error('it does not tell tokens')
-  return Uint32Array.from(ids as number[])
+  const tokens = tokenList(ids)
+  if (tokens === undefined) throw new Error('what it tells are no tokens')
+  const least = BLOCKS * blockTokens
+  if (tokens.length >= least) return tokens
+  throw new Error(`it tells ${tokens.length} tokens of a prompt of more than ${least}`)
+}
+
+function promptOf(text: string): unknown {
+  try {
+    return (JSON.parse(text) as { prompt_token_ids?: unknown } | null)?.prompt_token_ids
+  } catch {
+    throw new Error('its answer is no JSON')
+  }
+}
+
+function limitOf({ waitMs }: Probe): number {
+  return Math.max(LIMIT_MS, waitMs)
 }
 
 /** How many of the tokens the worker has by its events, once it has them all or there is no more time. */
@@ -131,9 +163,10 @@ async function told(plan: Probe, tokens: Uint32Array, expected: number): Promise
   }
 }
 
-async function ofRenderer({ url, headers }: Probe, body: string): Promise<Uint32Array | undefined> {
+async function ofRenderer(plan: Probe, body: string): Promise<Uint32Array | undefined> {
+  const { url, headers } = plan
   const source = new TokenSourceOfEngine(() => performance.now())
-  const signal = AbortSignal.timeout(LIMIT_MS)
+  const signal = AbortSignal.timeout(limitOf(plan))
   const found = await source.ask({ url: url + CHAT, headers, body, signal })
   return found instanceof Uint32Array ? found : undefined
 }
@@ -167,4 +200,4 @@ function* probeAdvice(probed: Probed, blockTokens: number): Generator<string> {
   }
 }
 
-export { type Probe, type Probed, probe, probeAdvice }
+export { failedProbe, type Probe, type Probed, probe, probeAdvice }

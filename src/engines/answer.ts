@@ -19,10 +19,10 @@ export function causeOf(error: Error): string {
   return typeof code === 'string' ? code : (message ?? error.name)
 }
 
-/** A text, or why there is none. */
+/** A text, or why there is none; with the status where there was one that is no success. */
 export type Answer =
-  | { readonly text: string; readonly error?: undefined }
-  | { readonly text?: undefined; readonly error: string }
+  | { readonly text: string; readonly error?: undefined; readonly status?: undefined }
+  | { readonly text?: undefined; readonly error: string; readonly status?: number }
 
 export interface AskLimits {
   readonly timeoutMs: number
@@ -30,6 +30,8 @@ export interface AskLimits {
   readonly mostChars: number
   /** Ends the question early. */
   readonly signal: AbortSignal
+  /** For this address and no other. */
+  readonly headers?: Readonly<Record<string, string>>
 }
 
 /** Asks once, follows nobody elsewhere, and throws nothing. */
@@ -39,9 +41,11 @@ export async function askedText(url: string, limits: AskLimits): Promise<Answer>
   const timer = setTimeout(end, limits.timeoutMs).unref()
   limits.signal.addEventListener('abort', end, { once: true })
   try {
-    const response = await fetch(url, { signal: ender.signal, redirect: 'manual' })
+    const { headers = {} } = limits
+    const response = await fetch(url, { headers, signal: ender.signal, redirect: 'manual' })
     const text = await boundedText(response, limits.mostChars)
-    return response.ok ? { text } : { error: `status ${response.status}` }
+    const { ok, status } = response
+    return ok ? { text } : { error: `status ${status}`, status }
   } catch (error) {
     return { error: ender.signal.aborted ? 'no answer in time' : causeOf(error as Error) }
   } finally {

@@ -5,7 +5,7 @@
  * own, so that a fleet is not asked at once; one that does not answer is asked ever less often. TensorRT-LLM
  * has its metrics elsewhere, which is found out. Knows no scheduler. Keeps no process alive.
  */
-import { boundedText, causeOf } from './answer.js'
+import { type Answer, askedText, causeOf } from './answer.js'
 import { type EngineMetrics, readMetrics } from './metrics.js'
 
 export interface Polled {
@@ -34,12 +34,13 @@ interface Watched {
   timer: NodeJS.Timeout | undefined
 }
 
-const PATHS = ['/metrics', '/prometheus/metrics'] as const
+/** TensorRT-LLM has its metrics at the second one. */
+export const METRICS_PATHS = ['/metrics', '/prometheus/metrics'] as const
 /** Share of the interval by which two engines may be apart. */
 const JITTER = 0.2
 const LONGEST_PAUSE_MS = 60_000
 /** No engine's metrics are longer. */
-const MAX_TEXT = 8 << 20
+export const LONGEST_METRICS = 8 << 20
 
 export class MetricsPoller {
   readonly #options: PollerOptions
@@ -108,36 +109,25 @@ export class MetricsPoller {
   }
 
   async #metricsOf(watched: Watched): Promise<EngineMetrics | string> {
-    const path = PATHS[watched.path % PATHS.length] ?? PATHS[0]
-    const url = watched.polled.url.replace(/\/+(v\d+\/*)?$/, '') + path
-    const answer = await this.#get(url, watched.polled.headers)
+    const path = METRICS_PATHS[watched.path % METRICS_PATHS.length] ?? METRICS_PATHS[0]
+    const answer = await this.#get(baseOf(watched.polled.url) + path, watched.polled.headers)
     if (answer.text !== undefined) {
       const metrics = readMetrics(answer.text)
       if (metrics !== undefined) return metrics
     }
     // Nothing that is known here: it may be in the other place.
-    if (answer.isThere) watched.path += 1
+    if (answer.text !== undefined || answer.status === 404) watched.path += 1
     return answer.error ?? 'no metrics of an engine'
   }
 
-  async #get(url: string, headers: Readonly<Record<string, string>>) {
+  #get(url: string, headers: Readonly<Record<string, string>>): Promise<Answer> {
     const { timeoutMs } = this.#options
-    const ender = new AbortController()
-    const end = () => ender.abort()
-    const timer = setTimeout(end, timeoutMs).unref()
-    this.#closing.signal.addEventListener('abort', end, { once: true })
-    try {
-      // Its headers are for this address and no other.
-      const response = await fetch(url, { headers, signal: ender.signal, redirect: 'manual' })
-      const text = await boundedText(response, MAX_TEXT)
-      if (response.ok) return { isThere: true, text }
-      return { isThere: response.status === 404, error: `status ${response.status}` }
-    } catch (error) {
-      const isLate = ender.signal.aborted
-      return { isThere: false, error: isLate ? 'no answer in time' : causeOf(error as Error) }
-    } finally {
-      clearTimeout(timer)
-      this.#closing.signal.removeEventListener('abort', end)
-    }
+    const { signal } = this.#closing
+    return askedText(url, { timeoutMs, mostChars: LONGEST_METRICS, signal, headers })
   }
+}
+
+/** Where an engine has what is beside its API: the address of a worker may name a version of that. */
+export function baseOf(url: string): string {
+  return url.replace(/\/+(v\d+\/*)?$/, '')
 }

@@ -117,11 +117,15 @@ export function readTokens(text: string): Answer {
     return 'failed'
   }
   if (hasMedia(answer.features)) return 'media'
-  const ids = answer.token_ids ?? answer.tokens
-  if (!Array.isArray(ids) || ids.length === 0) return 'failed'
+  return tokenList(answer.token_ids ?? answer.tokens) ?? 'failed'
+}
+
+/** The tokens that a value is a list of; undefined where it is none, or empty. */
+export function tokenList(ids: unknown): Uint32Array | undefined {
+  if (!Array.isArray(ids) || ids.length === 0) return undefined
   const tokens = new Uint32Array(ids.length)
   for (const [at, id] of ids.entries()) {
-    if (!Number.isInteger(id) || id < 0 || id > MAX_TOKEN) return 'failed'
+    if (!Number.isInteger(id) || id < 0 || id > MAX_TOKEN) return undefined
     tokens[at] = id
   }
   return tokens
