@@ -6,7 +6,7 @@
  * with every term of their cost. Nothing is computed but shares and dates; figures that are not there
  * are a dash, never a zero.
  */
-import type { HoldReason, Receipt, Refusal, Status } from '../index.js'
+import type { Evidence, HoldReason, Receipt, Refusal, Status } from '../index.js'
 import { modelFacts, modelTable } from './render-model.js'
 import { stayFacts } from './render-stay.js'
 import { table, text, visible } from './table.js'
@@ -43,6 +43,7 @@ function renderStatus(status: Status): string {
     table(head, workers),
     '',
     ...waiting(status),
+    ...eventTable(status),
     ...poolTable(status),
     facts([
       ['targets', status.targets.map(visible).join(', ')],
@@ -58,12 +59,46 @@ function renderStatus(status: Status): string {
   ])
 }
 
+/** What is heard of caches, rank by rank, where any worker tells; the worst rank is the worker's word. */
+function eventTable({ workers }: Status): string[] {
+  const rows = workers.flatMap(({ id, evidence, events }) => {
+    // A gateway of another version may not tell.
+    if (!events) return []
+    const { cachedTokens, blockTokens, ranks } = events
+    return ranks.map((rank, at) => [
+      at === 0 ? id : '',
+      rank.rank,
+      at === 0 ? doubted(evidence) : '',
+      rank.connected ? 'connected' : visible(rank.lastError ?? 'no connection'),
+      rank.sequence,
+      rank.gaps,
+      rank.pending,
+      ...(at === 0 ? [cachedTokens, blockTokens] : ['', '']),
+    ])
+  })
+  if (rows.length === 0) return []
+  const head = [
+    ...['events', 'rank', 'trust', 'stream', 'sequence', 'gaps', 'pending'],
+    ...['cached', 'block'],
+  ]
+  return [
+    table(head, rows),
+    '',
+    'trust: of a worker that of its worst rank; pending: messages that wait; cached, block: tokens that it says it has, and of a block.',
+    '',
+  ]
+}
+
+function doubted({ trust, doubt }: Evidence): string {
+  return doubt === null ? trust : `${trust} (${doubt})`
+}
+
 /** Shared stores, where there are any. */
 function poolTable({ pools = [] }: Partial<Status>): string[] {
   if (pools.length === 0) return []
   const rows = pools.map(({ id, evidence, stream, ...pool }) => [
     id,
-    evidence.doubt === null ? evidence.trust : `${evidence.trust} (${evidence.doubt})`,
+    doubted(evidence),
     pool.wholePages,
     pool.pages,
     stream?.objects,
