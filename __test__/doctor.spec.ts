@@ -96,6 +96,18 @@ test('what is wrong is said with what to change', (t) => {
     blockTokens: 64,
   })
   t.regex(told.advice.at(-1) ?? '', /replay endpoint/)
+  for (const [replay, doubt, words] of [
+    ['lacks', 'gap', /replay endpoint/],
+    ['has', 'joined-late', /longer buffer/],
+    ['has', 'gap', /longer buffer/],
+    ['never', 'joined-late', /start the engine anew/],
+    ['never', 'gap', /event_buffer_max_size/],
+    ['never', 'unreadable', /report it/],
+  ] as const) {
+    const worker = { ...b, evidence: { ...late, doubt }, events: a.events }
+    const { advice } = diagnose({ worker, health: 'ok', blockTokens: 64, replay })
+    t.regex(advice.at(-1) ?? '', words, `${replay} ${doubt}`)
+  }
   for (const [cause, words] of [
     ['bos', /33 here, 34 there.*beginning of sequence/],
     ['tools', /tokenise the tools/],

@@ -9,6 +9,9 @@ import type { PoolStatus, WorkerStatus } from '../index.js'
 import { type Probed, probeAdvice } from './probe.js'
 import { table, visible } from './table.js'
 
+/** Whether a worker's `kvEvents` has a replay, could have one, or never: events that are asked for. */
+type Replay = 'has' | 'lacks' | 'never'
+
 /** What was found out about one worker. */
 interface Examined {
   readonly worker: WorkerStatus
@@ -19,6 +22,8 @@ interface Examined {
   readonly blockTokens: number
   /** What became of a prompt of our own, where it was sent one. */
   readonly probed?: Probed | undefined
+  /** Default: `lacks`. */
+  readonly replay?: Replay | undefined
   /** It hands its events out once, and was not asked for them. */
   readonly leavesEvents?: boolean
 }
@@ -46,10 +51,25 @@ interface Row {
   readonly advice: readonly string[]
 }
 
-const ADVICE: Record<string, string> = {
-  'joined-late': 'give kvEvents a replay endpoint, or a longer buffer to the engine',
-  gap: 'give kvEvents a replay endpoint, or a longer buffer to the engine',
-  unreadable: 'the engine publishes what is not understood: report it with its version',
+const UNREADABLE = 'the engine publishes what is not understood: report it with its version'
+
+/** What to do about a doubt, by whether what has passed can be had once more. */
+const ADVICE: Record<Replay, Record<string, string>> = {
+  lacks: {
+    'joined-late': 'give kvEvents a replay endpoint, and the engine one (vLLM, SGLang)',
+    gap: 'give kvEvents a replay endpoint, and the engine one (vLLM, SGLang)',
+    unreadable: UNREADABLE,
+  },
+  has: {
+    'joined-late': 'its replay does not reach back so far: give the engine a longer buffer',
+    gap: 'its replay does not reach back so far: give the engine a longer buffer',
+    unreadable: UNREADABLE,
+  },
+  never: {
+    'joined-late': 'what it told before is gone: start the engine anew behind a gateway that runs',
+    gap: 'raise kv_cache_config.event_buffer_max_size, and let nobody else ask for its events',
+    unreadable: UNREADABLE,
+  },
 }
 
 const BY_CAUSE: Record<string, string> = {
@@ -93,7 +113,8 @@ function eventsOf({ events }: WorkerStatus): string {
   return flowing ? 'flowing' : 'connected'
 }
 
-function* advice({ worker, health, metrics, blockTokens, probed }: Examined): Generator<string> {
+function* advice(examined: Examined): Generator<string> {
+  const { worker, health, metrics, blockTokens, probed, replay = 'lacks' } = examined
   if (health !== 'ok') yield `it does not answer: ${health}`
   const capacity = metrics?.capacityTokens
   if (capacity !== undefined && worker.capacityTokens !== capacity) {
@@ -114,7 +135,7 @@ function* advice({ worker, health, metrics, blockTokens, probed }: Examined): Ge
     yield `prompts and events speak of different tokens (${ours} here, ${theirs} there): ${cause}`
   }
   if (probed !== undefined) yield* probeAdvice(probed, blockTokens)
-  const told = ADVICE[worker.evidence.doubt ?? '']
+  const told = ADVICE[replay][worker.evidence.doubt ?? '']
   if (told !== undefined) yield told
 }
 
@@ -227,6 +248,7 @@ export {
   diagnosePool,
   type Examined,
   type PoolRow,
+  type Replay,
   type Row,
   renderDiagnosis,
   renderPools,

@@ -13,7 +13,7 @@ import { Command, InvalidArgumentError } from 'commander'
 import { baseOf } from '../engines/index.js'
 import { loadConfig } from '../gateway/index.js'
 import { Scheduler, type SchedulerOptions, WarmpathError, type WorkerOptions } from '../index.js'
-import { diagnose, diagnosePool, renderDiagnosis, renderPools } from './diagnosis.js'
+import { diagnose, diagnosePool, type Replay, renderDiagnosis, renderPools } from './diagnosis.js'
 import { examine, modelOf, type Place } from './examine.js'
 import { failedProbe, type Probed, probe } from './probe.js'
 import { findSharing, type Recorded, renderSharing } from './sharing.js'
@@ -63,6 +63,7 @@ async function doctor(asked: DoctorOptions): Promise<void> {
   if (given instanceof Scheduler) throw new WarmpathError('WARMPATH_CONFIG', 'needs options')
   Scheduler.check(given)
   const places = placesOf(given)
+  const replays = new Map(given.workers?.map((worker) => [idOf(worker), replayOf(worker)]))
   const left = takeEvents ? new Set<string>() : handedOutOnce(given)
   const options = without(given, left)
   using scheduler = new Scheduler(options)
@@ -82,6 +83,7 @@ async function doctor(asked: DoctorOptions): Promise<void> {
             worker,
             blockTokens,
             probed: probed?.get(worker.id),
+            replay: replays.get(worker.id),
             leavesEvents: left.has(worker.id),
           }),
         ),
@@ -133,11 +135,14 @@ function placesOf({ workers = [] }: SchedulerOptions): Map<string, Place> {
 
 /** Those whose events are gone for everybody else when they have been asked for. */
 function handedOutOnce({ workers = [] }: SchedulerOptions): Set<string> {
-  const pulled = workers.filter(({ kvEvents }) => {
-    const endpoint = typeof kvEvents === 'string' ? kvEvents : kvEvents?.endpoint
-    return endpoint !== undefined && /^https?:/i.test(endpoint)
-  })
-  return new Set(pulled.map(idOf))
+  return new Set(workers.filter((worker) => replayOf(worker) === 'never').map(idOf))
+}
+
+function replayOf({ kvEvents }: WorkerOptions): Replay {
+  const { endpoint, replay } =
+    typeof kvEvents === 'object' ? kvEvents : { endpoint: kvEvents, replay: undefined }
+  if (endpoint !== undefined && /^https?:/i.test(endpoint)) return 'never'
+  return replay === undefined ? 'lacks' : 'has'
 }
 
 /** The same, but for events of these workers; a store is of no use when no worker is left that tells. */
