@@ -349,6 +349,12 @@ impl World {
             status.reservations,
             count(Life::Held) + count(Life::Running)
         );
+        // Every turn has ended in one way, or has not; and so has every hold.
+        let counters = status.counters;
+        let ended = counters.completed + counters.cancelled;
+        assert_eq!(counters.submitted, ended + status.reservations as u64);
+        let holds_ended: u64 = self.scheduler.tally().hold_ends.iter().sum();
+        assert_eq!(counters.held, holds_ended + status.holds as u64);
     }
 
     /// A fleet on which nothing runs keeps nobody waiting.

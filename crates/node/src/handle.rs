@@ -407,7 +407,7 @@ impl State {
         ids.sort_unstable();
         for id in ids {
             self.note(now, || Act::Cancel { turn: id.0 });
-            self.core.cancel(now, id, &mut self.settled);
+            self.core.close_turn(now, id, &mut self.settled);
             self.settled.push(Settled {
                 reservation: id,
                 outcome: Outcome::Closed,

@@ -12,7 +12,9 @@ use crate::session::Phase;
 
 use super::place::Seat;
 use super::reservation::{Reservation, State};
+use super::tally::HoldEnd;
 use super::turn::{Completion, Outcome, Settled, TurnKind};
+use super::waiting::Stranded;
 use super::{Health, Scheduler};
 
 /// Whether a call found its turn.
@@ -31,6 +33,9 @@ impl Found {
         self == Self::Ended
     }
 }
+
+/// How a turn ends that its caller takes back, and its hold if it is held.
+const WITHDRAWN: (Ending, HoldEnd) = (Ending::Cancelled, HoldEnd::Cancelled);
 
 impl Scheduler {
     /// The first token of the answer has come.
@@ -88,8 +93,7 @@ impl Scheduler {
         };
         let State::Running { worker, receipt } = reservation.state else {
             // Nobody can have answered a held turn.
-            self.tally
-                .unanswered(&reservation, Ending::Cancelled, self.now);
+            self.tally.unanswered(&reservation, WITHDRAWN, self.now);
             self.undo(id, reservation, Ending::Cancelled, settled);
             return Found::Ended;
         };
@@ -121,20 +125,32 @@ impl Scheduler {
     /// The turn will not be answered: the client left, or nobody wants it any more. Held or sent, it
     /// occupies nothing afterwards.
     pub fn cancel(&mut self, now: Micros, id: ReservationId, settled: &mut Vec<Settled>) -> Found {
-        self.end_unanswered(now, id, Ending::Cancelled, settled)
+        self.end_unanswered(now, id, WITHDRAWN, settled)
     }
 
     /// The turn was not answered, because the upstream failed. As [`Scheduler::cancel`], but for what its
     /// receipt says.
     pub fn fail(&mut self, now: Micros, id: ReservationId, settled: &mut Vec<Settled>) -> Found {
-        self.end_unanswered(now, id, Ending::Failed, settled)
+        let how = (Ending::Failed, HoldEnd::Cancelled);
+        self.end_unanswered(now, id, how, settled)
+    }
+
+    /// Whoever has asked for the turn has closed. As [`Scheduler::cancel`], but for how a hold has ended.
+    pub fn close_turn(
+        &mut self,
+        now: Micros,
+        id: ReservationId,
+        settled: &mut Vec<Settled>,
+    ) -> Found {
+        let how = (Ending::Cancelled, HoldEnd::Closed);
+        self.end_unanswered(now, id, how, settled)
     }
 
     fn end_unanswered(
         &mut self,
         now: Micros,
         id: ReservationId,
-        ending: Ending,
+        how: (Ending, HoldEnd),
         settled: &mut Vec<Settled>,
     ) -> Found {
         self.advance(now, settled);
@@ -142,8 +158,8 @@ impl Scheduler {
             self.counters.late_calls += 1;
             return Found::Late;
         };
-        self.tally.unanswered(&reservation, ending, self.now);
-        self.undo(id, reservation, ending, settled);
+        self.tally.unanswered(&reservation, how, self.now);
+        self.undo(id, reservation, how.0, settled);
         Found::Ended
     }
 
@@ -222,16 +238,19 @@ impl Scheduler {
         };
         let outcome = match self.place(id, seat) {
             Ok(placement) => Outcome::Go(placement),
-            Err(_) => {
-                if let Some(reservation) = self.reservations.remove(id) {
-                    let group = reservation.route.group.index();
-                    self.admission[group].cancel(self.now, id, releases);
-                    self.leave_gate(reservation.route.group, id);
-                    self.leave_session(&reservation, None);
-                    self.reservations.recycle(reservation);
+            Err(_) => match self.stranded(id) {
+                Stranded::Waits => {
+                    self.leave_admission(id, releases);
+                    self.wait_for_owner(id);
+                    return;
                 }
-                Outcome::NoWorker
-            }
+                Stranded::Ends(outcome) => {
+                    if let Some(reservation) = self.reservations.remove(id) {
+                        self.withdraw(id, reservation, Ending::Cancelled, releases);
+                    }
+                    outcome
+                }
+            },
         };
         self.note_end_of_hold(id, &outcome, held);
         settled.push(Settled {
@@ -295,13 +314,29 @@ impl Scheduler {
         (reservation.state == State::Held).then(|| self.now.since(reservation.since))
     }
 
-    /// Takes a reservation's traces out of the rooms.
+    /// Takes a reservation's traces out of the rooms, and lets those go that this makes room for.
     fn undo(
+        &mut self,
+        id: ReservationId,
+        reservation: Reservation,
+        ending: Ending,
+        settled: &mut Vec<Settled>,
+    ) {
+        let mut releases = Vec::new();
+        let group = reservation.route.group;
+        self.withdraw(id, reservation, ending, &mut releases);
+        self.relieve(group, &mut releases);
+        self.release(group.index(), releases, settled);
+        self.end_lead(id, FollowEnd::Failed, settled);
+    }
+
+    /// Takes a reservation's traces out of the rooms, and counts it as ended.
+    fn withdraw(
         &mut self,
         id: ReservationId,
         mut reservation: Reservation,
         ending: Ending,
-        settled: &mut Vec<Settled>,
+        releases: &mut Vec<Release>,
     ) {
         self.counters.cancelled += 1;
         self.stop_following(id, &mut reservation);
@@ -310,19 +345,15 @@ impl Scheduler {
             self.load.end(id);
             self.write_ending(receipt, ending);
         }
-        let mut releases = Vec::new();
         let group = reservation.route.group;
         let admission = &mut self.admission[group.index()];
         match reservation.program {
-            Some(_) => admission.cancel(self.now, id, &mut releases),
+            Some(_) => admission.cancel(self.now, id, releases),
             None => admission.load_changed(),
         }
         self.leave_session(&reservation, None);
         self.leave_gate(group, id);
         self.reservations.recycle(reservation);
-        self.relieve(group, &mut releases);
-        self.release(group.index(), releases, settled);
-        self.end_lead(id, FollowEnd::Failed, settled);
     }
 
     /// Ends the turn in its session; the session too when this was its last turn.

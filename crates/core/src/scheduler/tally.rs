@@ -132,11 +132,16 @@ impl Tally {
         self.held_for = self.held_for.plus(held);
     }
 
-    /// A turn ends that nobody has answered.
-    pub(super) fn unanswered(&mut self, turn: &Reservation, ending: Ending, now: Micros) {
+    /// A turn ends that nobody has answered; `hold` is how its hold ends, if it is held.
+    pub(super) fn unanswered(
+        &mut self,
+        turn: &Reservation,
+        (ending, hold): (Ending, HoldEnd),
+        now: Micros,
+    ) {
         self.failed += u64::from(ending == Ending::Failed);
         if turn.state == State::Held {
-            self.count_hold(HoldEnd::Cancelled, now.since(turn.since));
+            self.count_hold(hold, now.since(turn.since));
         }
     }
 

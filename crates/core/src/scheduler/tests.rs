@@ -8,6 +8,7 @@ use crate::session::Phase;
 
 mod affinity;
 mod breakpoints;
+mod endings;
 mod failures;
 mod fan_out;
 mod fleet;

@@ -4,12 +4,22 @@
 //! equally long, so the first to come is the first whose time is up. Costs nothing on a turn's way;
 //! O(turns) when the fleet changes.
 
+use crate::admission::Release;
 use crate::continuity::{Fleet as _, Lock, LockNote, Presence, WhenDown};
 use crate::id::{GroupId, Micros, ReservationId};
 
 use super::Scheduler;
 use super::reservation::Reservation;
 use super::turn::{Outcome, Settled, Verdict};
+
+/// What becomes of a held turn that nobody is left to take.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Stranded {
+    /// It waits for its owner to come back.
+    Waits,
+    /// It ends.
+    Ends(Outcome),
+}
 
 impl Scheduler {
     /// The turn waits for its owner.
@@ -42,25 +52,45 @@ impl Scheduler {
 
     /// Nobody is left to take a turn that admission holds.
     pub(super) fn strand(&mut self, id: ReservationId, settled: &mut Vec<Settled>) {
-        let Some(turn) = self.reservations.get(id) else {
+        let Some(group) = self.reservations.get(id).map(|turn| turn.route.group) else {
             return;
+        };
+        match self.stranded(id) {
+            Stranded::Ends(outcome) => self.fail_hold(id, outcome, settled),
+            Stranded::Waits => {
+                let mut releases = Vec::new();
+                self.leave_admission(id, &mut releases);
+                self.wait_for_owner(id);
+                self.release(group.index(), releases, settled);
+            }
+        }
+    }
+
+    /// What becomes of a held turn that nobody is left to take.
+    pub(super) fn stranded(&self, id: ReservationId) -> Stranded {
+        let Some(turn) = self.reservations.get(id) else {
+            return Stranded::Ends(Outcome::NoWorker);
         };
         let LockNote { lock, .. } = turn.route.lock;
         let outcome = match (lock, self.owner_of(turn)) {
-            (Lock::Free, _) => Outcome::NoWorker,
+            (Lock::Free, _) | (_, Presence::Here) => Outcome::NoWorker,
             (_, Presence::Gone) => Outcome::StateLost,
             _ => Outcome::OwnerUnavailable,
         };
         let waits = self.chooser.config().when_down(lock) == WhenDown::Wait;
-        if !waits || outcome != Outcome::OwnerUnavailable {
-            return self.fail_hold(id, outcome, settled);
+        match waits && outcome == Outcome::OwnerUnavailable {
+            true => Stranded::Waits,
+            false => Stranded::Ends(outcome),
         }
-        let group = turn.route.group;
-        let mut releases = Vec::new();
-        self.admission[group.index()].cancel(self.now, id, &mut releases);
+    }
+
+    /// Admission and the gates hear no more of a turn that is still held.
+    pub(super) fn leave_admission(&mut self, id: ReservationId, releases: &mut Vec<Release>) {
+        let Some(group) = self.reservations.get(id).map(|turn| turn.route.group) else {
+            return;
+        };
+        self.admission[group.index()].cancel(self.now, id, releases);
         self.leave_gate(group, id);
-        self.wait_for_owner(id);
-        self.release(group.index(), releases, settled);
     }
 
     /// Fails the turns that have waited long enough.
