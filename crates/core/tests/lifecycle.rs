@@ -98,6 +98,8 @@ struct World {
     waits: bool,
     /// Whether all sessions begin alike.
     is_alike: bool,
+    /// Turns that a worker may run at once.
+    most: Option<u32>,
 }
 
 impl World {
@@ -122,6 +124,7 @@ impl World {
         // A worker may be kept by sessions that do nothing for a while.
         let waits = config.continuity.tool_owner_down == WhenDown::Wait
             || config.gates.max_sessions.is_some();
+        let most = config.gates.max_running;
         let mut scheduler = Scheduler::new(config).unwrap();
         let mut settled = Vec::new();
         for (name, workers) in [("m", ["a", "b"]), ("n", ["c", "d"])] {
@@ -147,6 +150,7 @@ impl World {
             now: 1_000_000,
             waits,
             is_alike: false,
+            most,
         }
     }
 
@@ -349,6 +353,15 @@ impl World {
             status.reservations,
             count(Life::Held) + count(Life::Running)
         );
+        // Only a turn that its own worker has failed goes to a full one.
+        let most = self.most.filter(|_| status.counters.rerouted == 0);
+        for worker in (0..WORKERS).map(WorkerId) {
+            let load = self.scheduler.load().load(worker).unwrap_or_default();
+            assert!(
+                most.is_none_or(|most| load.requests <= most),
+                "{worker:?} {load:?}"
+            );
+        }
         // Every turn has ended in one way, or has not; and so has every hold.
         let counters = status.counters;
         let ended = counters.completed + counters.cancelled;

@@ -11,6 +11,8 @@
 //!   session that runs beside the others counts, since it has a context of its own.
 //! * A session that is kept passes; it waits for a running turn to end at most. It may also go to
 //!   another worker that is open to anybody.
+//! * A worker whose sessions **leave** counts for the turns that may still go there: those that are
+//!   pinned to it, and those of a session that stays on it for now.
 //! * A worker that runs nothing of ours takes a turn whatever others do there.
 //! * A turn that the policy has let go while everything was shut waits here too, and then goes.
 //!
@@ -71,6 +73,8 @@ pub struct Arrival {
     pub program: Option<ProgramId>,
     /// The only worker that may take it, if there is such a one.
     pub pin: Option<WorkerId>,
+    /// The worker that its session may stay on, though others leave it; `None` without a session.
+    pub bound: Option<WorkerId>,
     /// For whom it asks.
     pub claimant: Claimant,
 }
@@ -78,12 +82,15 @@ pub struct Arrival {
 /// What turns wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Lane {
-    /// A worker that is open to anybody.
-    Any,
+    /// A worker that is open to anybody, or one of these.
+    Free {
+        /// That one keeps the session.
+        kept: Option<WorkerId>,
+        /// Others leave that one, and it does not keep the session.
+        staying: Option<WorkerId>,
+    },
     /// A worker that may run one more turn: it is of no session that would be kept.
     Loose,
-    /// That worker, which keeps the session, or any that is open to anybody.
-    Kept(WorkerId),
     /// That worker alone, which does not keep the session.
     Pinned(WorkerId),
     /// That worker alone, which keeps the session.
@@ -93,6 +100,8 @@ enum Lane {
 /// A worker that takes turns.
 #[derive(Debug, Default)]
 struct Desk {
+    /// Whether it takes only those that may stay.
+    is_leaving: bool,
     sessions: u32,
     /// Those without a turn, by since when.
     idle: BTreeSet<(Micros, ProgramId)>,
@@ -147,11 +156,11 @@ impl Gates {
         self.clock = self.clock.max(now);
     }
 
-    /// A turn has come. A ticket that is known already changes nothing.
+    /// A turn has come. Of a ticket that is known already only where it may stay can be new.
     pub fn begin(&mut self, now: Micros, ticket: ReservationId, arrival: Arrival) {
         self.advance(now);
         if self.turns.contains_key(&ticket) {
-            return;
+            return self.rebind(ticket, arrival.bound);
         }
         let is_cleared = false;
         let turn = Turn {
@@ -168,6 +177,16 @@ impl Gates {
                 desk.idle.remove(&(seat.idle_since, program));
             }
         }
+    }
+
+    /// The worker that the turn's session may stay on is this one now.
+    pub fn rebind(&mut self, ticket: ReservationId, bound: Option<WorkerId>) {
+        let Some(turn) = self.turns.get_mut(&ticket) else {
+            return;
+        };
+        turn.arrival.bound = bound;
+        let arrival = turn.arrival;
+        self.queue.move_to(ticket, self.lane(&arrival));
     }
 
     /// Whether the turn has to wait here.
@@ -204,7 +223,12 @@ impl Gates {
     }
 
     /// Takes the next turn that may go out of the queue, and says whether the policy has let it go.
-    pub fn next(&mut self, load: &LoadLedger) -> Option<(ReservationId, bool)> {
+    /// `bound` tells which worker a turn's session may stay on by now.
+    pub fn next(
+        &mut self,
+        load: &LoadLedger,
+        bound: impl Fn(ReservationId) -> Option<WorkerId>,
+    ) -> Option<(ReservationId, bool)> {
         if self.queue.is_empty() {
             return None;
         }
@@ -213,7 +237,9 @@ impl Gates {
             let open = lanes.filter(|&lane| self.is_lane_open(lane, load));
             let open: Vec<Lane> = open.collect();
             let ticket = self.queue.first(&open)?;
-            let turn = *self.turns.get(&ticket)?;
+            let turn = self.turns.get_mut(&ticket)?;
+            turn.arrival.bound = bound(ticket);
+            let turn = *turn;
             // Its session may have lost its place meanwhile, once.
             if self.queue.move_to(ticket, self.lane(&turn.arrival)) {
                 continue;
@@ -312,6 +338,23 @@ impl Gates {
         }
     }
 
+    /// These workers of the live set take only those that may stay there. O(turns).
+    pub fn set_leaving(&mut self, leaving: &[WorkerId]) {
+        let mut is_news = false;
+        for (id, desk) in &mut self.desks {
+            let before = std::mem::replace(&mut desk.is_leaving, leaving.contains(id));
+            is_news |= before != desk.is_leaving;
+        }
+        if is_news {
+            let waiting = self.turns.iter().map(|(&id, turn)| (id, turn.arrival));
+            let mut lanes: Vec<_> = waiting.map(|(id, a)| (id, self.lane(&a))).collect();
+            lanes.sort_unstable();
+            for (ticket, lane) in lanes {
+                self.queue.move_to(ticket, lane);
+            }
+        }
+    }
+
     /// When time alone may open a worker to somebody who waits.
     #[must_use]
     pub fn next_wake(&self) -> Option<Micros> {
@@ -332,11 +375,10 @@ impl Gates {
     /// Whether a worker may take the turn now.
     #[must_use]
     pub fn admits(&self, ticket: ReservationId, worker: WorkerId, load: &LoadLedger) -> bool {
-        let program = self
-            .turns
-            .get(&ticket)
-            .and_then(|turn| turn.arrival.program);
-        self.shut(program, worker, load).is_none()
+        let arrival = self.turns.get(&ticket).map(|turn| turn.arrival);
+        let takes = arrival.is_none_or(|arrival| self.takes(worker, &arrival));
+        let program = arrival.and_then(|arrival| arrival.program);
+        takes && self.shut(program, worker, load).is_none()
     }
 
     /// Why each worker does not take the turn now.
@@ -344,13 +386,13 @@ impl Gates {
         let Some(turn) = self.turns.get(&ticket) else {
             return;
         };
-        let Arrival { program, pin, .. } = turn.arrival;
-        let may = self
-            .desks
-            .keys()
-            .filter(|&&id| pin.is_none_or(|pin| pin == id));
+        let arrival = &turn.arrival;
+        let may = self.desks.keys().filter(|&&id| {
+            let is_asked = arrival.pin.is_none_or(|pin| pin == id);
+            is_asked && self.takes(id, arrival)
+        });
         out.extend(may.filter_map(|&worker| {
-            let why = self.shut(program, worker, load)?;
+            let why = self.shut(arrival.program, worker, load)?;
             Some(Refusal { worker, why })
         }));
     }
@@ -383,28 +425,48 @@ impl Gates {
         let Some(program) = arrival.program else {
             return arrival.pin.map_or(Lane::Loose, Lane::Bound);
         };
-        match (arrival.pin, self.seats.get(&program)) {
-            (None, None) => Lane::Any,
-            (None, Some(seat)) => Lane::Kept(seat.worker),
-            (Some(pin), Some(seat)) if seat.worker == pin => Lane::Bound(pin),
+        let seat = self.seats.get(&program).map(|seat| seat.worker);
+        match (arrival.pin, seat) {
+            (None, seat) => Lane::Free {
+                kept: seat.filter(|&kept| self.takes(kept, arrival)),
+                staying: arrival
+                    .bound
+                    .filter(|&id| seat != Some(id) && self.is_leaving(id)),
+            },
+            (Some(pin), Some(kept)) if kept == pin => Lane::Bound(pin),
             (Some(pin), _) => Lane::Pinned(pin),
         }
     }
 
+    fn is_leaving(&self, worker: WorkerId) -> bool {
+        self.desks.get(&worker).is_some_and(|desk| desk.is_leaving)
+    }
+
+    /// Whether the worker would take the turn if it had a place for it.
+    fn takes(&self, worker: WorkerId, arrival: &Arrival) -> bool {
+        let stays = arrival.pin == Some(worker) || arrival.bound == Some(worker);
+        stays || !self.is_leaving(worker)
+    }
+
     fn is_lane_open(&self, lane: Lane, load: &LoadLedger) -> bool {
-        let is_any = || {
-            let mut ids = self.desks.keys();
-            self.desks.is_empty() || ids.any(|&id| self.is_open_to_anybody(id, load))
+        let newcomers = || {
+            let desks = self.desks.iter().filter(|(_, desk)| !desk.is_leaving);
+            desks.map(|(&id, _)| id)
         };
+        let is_any =
+            || self.desks.is_empty() || newcomers().any(|id| self.is_open_to_anybody(id, load));
         // Nobody is left to wait for where a worker has gone.
         let has_left = |id: WorkerId| !self.desks.contains_key(&id);
         match lane {
-            Lane::Any => is_any(),
-            Lane::Loose => {
-                let mut ids = self.desks.keys();
-                self.desks.is_empty() || ids.any(|&id| self.crowd(id, load).is_none())
+            Lane::Free { kept, staying } => {
+                let is_kept = |id| !has_left(id) && self.crowd(id, load).is_none();
+                let stays = |id| !has_left(id) && self.is_open_to_anybody(id, load);
+                kept.is_some_and(is_kept) || staying.is_some_and(stays) || is_any()
             }
-            Lane::Kept(id) => (!has_left(id) && self.crowd(id, load).is_none()) || is_any(),
+            Lane::Loose => {
+                let is_free = |id| self.crowd(id, load).is_none();
+                self.desks.is_empty() || newcomers().any(is_free)
+            }
             Lane::Pinned(id) => has_left(id) || self.is_open_to_anybody(id, load),
             Lane::Bound(id) => has_left(id) || self.crowd(id, load).is_none(),
         }

@@ -382,6 +382,24 @@ impl Admission {
         each!(self, p => p.remove_worker(now, worker));
     }
 
+    /// Of the live set, these workers take only turns whose session may stay there. O(workers).
+    pub fn set_leaving(&mut self, leaving: &[WorkerId]) {
+        match self {
+            Self::None(_) => {}
+            Self::ThunderAgent(p) => p.set_leaving(leaving),
+            // Its rows are of the workers that take the turn.
+            Self::Lease(p) => p.load_changed(),
+        }
+    }
+
+    /// A turn of the program is about to begin, which may stay on no leaving worker but `bound`: where it
+    /// has its room on another such, it looks for room anew.
+    pub fn give_up_seat(&mut self, now: Micros, program: ProgramId, bound: Option<WorkerId>) {
+        if let Self::ThunderAgent(p) = self {
+            p.give_up_seat(now, program, bound);
+        }
+    }
+
     /// Does what time has made due. Call it at [`Self::next_wake`], and as often as you like.
     pub fn advance(&mut self, now: Micros, out: &mut Vec<Release>) {
         match self {

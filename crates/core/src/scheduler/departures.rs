@@ -11,11 +11,15 @@
 use crate::error::{Error, Result};
 use crate::id::{GroupId, Micros, ProgramId, WorkerId};
 
+use crate::admission::Admission;
+use crate::prefix::PrefixIndex;
+
 use super::Scheduler;
+use super::paths::Paths;
 use super::place::Placer;
 use super::reservation::Reservation;
 use super::stays::Whose;
-use super::topology::Health;
+use super::topology::{Health, Topology};
 use super::turn::Settled;
 
 /// What a worker does with its sessions.
@@ -65,8 +69,8 @@ impl Departures {
         self.all.retain(|leaving| leaving.worker != worker);
     }
 
-    /// A session of this worker has gone elsewhere.
-    fn count(&mut self, worker: WorkerId) {
+    /// A session of this worker has gone elsewhere. Returns whether enough have by that.
+    fn count(&mut self, worker: WorkerId) -> bool {
         for leaving in self.all.iter_mut().filter(|l| l.worker == worker) {
             leaving.moved = leaving.moved.saturating_add(1);
         }
@@ -75,6 +79,46 @@ impl Departures {
             Departure::Shed(sessions) => l.moved >= sessions,
         };
         self.all.retain(|leaving| !is_over(leaving));
+        !self.has(worker)
+    }
+}
+
+/// What says which sessions stay where for now.
+pub(super) struct Boundaries<'a> {
+    now: Micros,
+    departures: &'a Departures,
+    topology: &'a Topology,
+    prefix: &'a PrefixIndex,
+    paths: &'a Paths,
+    admission: &'a [Admission],
+}
+
+impl Boundaries<'_> {
+    /// The leaving worker that a session may stay on for now.
+    fn bound_to(&self, whose: Option<&Whose>, group: GroupId) -> Option<WorkerId> {
+        if self.departures.is_empty() {
+            return None;
+        }
+        let whose = whose?;
+        let caller = whose
+            .answers_to
+            .filter(|&worker| self.departures.has(worker));
+        caller.or_else(|| {
+            let worker = self.left_behind(whose.program)?;
+            let has_lease = self.admission[group.index()].has_lease(self.now, whose.program);
+            (whose.is_in_loop || has_lease).then_some(worker)
+        })
+    }
+
+    /// The leaving worker that a program's last turn went to.
+    fn left_behind(&self, program: ProgramId) -> Option<WorkerId> {
+        let frontier = self.paths.frontier(program)?;
+        let leaving = self.departures.all.iter().map(|leaving| leaving.worker);
+        let mut here = leaving.filter(|&worker| {
+            let place = self.topology.worker(worker).map(|worker| worker.place);
+            place.is_ok_and(|place| self.prefix.is_at(frontier, place))
+        });
+        here.next()
     }
 }
 
@@ -115,6 +159,13 @@ impl Scheduler {
             until,
             moved: 0,
         });
+        self.placer().tell_who_leaves(group);
+        for id in self
+            .reservations
+            .held_where(|turn| turn.route.group == group)
+        {
+            self.rebind_at_gate(id);
+        }
         self.end_departures(settled);
         self.release(group.index(), Vec::new(), settled);
         Ok(())
@@ -143,37 +194,56 @@ impl Scheduler {
                 // A worker that has been removed is no longer among them.
                 let drained = self.change_health(leaving.worker, Health::Draining, settled);
                 debug_assert!(drained.is_ok(), "a worker that leaves is there");
+            } else if let Ok(group) = self.topology.worker(leaving.worker).map(|w| w.group) {
+                self.placer().tell_who_leaves(group);
+                self.release(group.index(), Vec::new(), settled);
             }
         }
+    }
+
+    /// The leaving worker that the session of a turn may stay on for now.
+    pub(super) fn bound_to(&self, turn: &Reservation) -> Option<WorkerId> {
+        let boundaries = Boundaries {
+            now: self.now,
+            departures: &self.departures,
+            topology: &self.topology,
+            prefix: &self.prefix,
+            paths: &self.paths,
+            admission: &self.admission,
+        };
+        boundaries.bound_to(turn.whose().as_ref(), turn.route.group)
     }
 }
 
 impl Placer<'_> {
-    /// The leaving worker that the turn's session may stay on for now.
-    pub(super) fn bound_to(&self, whose: Option<&Whose>, group: GroupId) -> Option<WorkerId> {
-        if self.departures.is_empty() {
-            return None;
+    fn boundaries(&self) -> Boundaries<'_> {
+        Boundaries {
+            now: self.now,
+            departures: self.departures,
+            topology: self.topology,
+            prefix: self.prefix,
+            paths: self.paths,
+            admission: self.admission,
         }
-        let whose = whose?;
-        let caller = whose
-            .answers_to
-            .filter(|&worker| self.departures.has(worker));
-        caller.or_else(|| {
-            let worker = self.left_behind(whose.program)?;
-            let has_lease = self.admission[group.index()].has_lease(self.now, whose.program);
-            (whose.is_in_loop || has_lease).then_some(worker)
-        })
     }
 
-    /// The leaving worker that a program's last turn went to.
-    fn left_behind(&self, program: ProgramId) -> Option<WorkerId> {
-        let frontier = self.paths.frontier(program)?;
-        let leaving = self.departures.all.iter().map(|leaving| leaving.worker);
-        let mut here = leaving.filter(|&worker| {
-            let place = self.topology.worker(worker).map(|worker| worker.place);
-            place.is_ok_and(|place| self.prefix.is_at(frontier, place))
-        });
-        here.next()
+    /// The leaving worker that a session may stay on for now.
+    pub(super) fn bound_to(&self, whose: Option<&Whose>, group: GroupId) -> Option<WorkerId> {
+        self.boundaries().bound_to(whose, group)
+    }
+
+    /// The gates and the policy of a group hear which workers only those go to that may stay there.
+    /// Where nobody else is up, that is none. O(workers of the group + turns).
+    pub(super) fn tell_who_leaves(&mut self, group: GroupId) {
+        let up = || self.topology.up(group).map(|(id, _)| id);
+        let mut leaving: Vec<WorkerId> = up().filter(|&id| self.departures.has(id)).collect();
+        if leaving.len() == up().count() {
+            leaving.clear();
+        }
+        if let Some(gates) = &mut self.gates[group.index()] {
+            gates.set_leaving(&leaving);
+        }
+        self.admission[group.index()].set_leaving(&leaving);
     }
 
     /// The turn is about to go to `worker`: whether its session leaves one by that.
@@ -181,9 +251,13 @@ impl Placer<'_> {
         if self.departures.is_empty() {
             return;
         }
-        let from = turn.program.and_then(|program| self.left_behind(program));
-        if let Some(from) = from.filter(|&from| from != worker) {
-            self.departures.count(from);
+        let program = turn.program;
+        let from = program.and_then(|program| self.boundaries().left_behind(program));
+        if let Some(from) = from.filter(|&from| from != worker)
+            && self.departures.count(from)
+            && let Ok(group) = self.topology.worker(from).map(|known| known.group)
+        {
+            self.tell_who_leaves(group);
         }
     }
 }

@@ -273,6 +273,7 @@ impl Scheduler {
         if let Some(gates) = &mut self.gates[group.index()] {
             gates.set_workers(self.now, live.iter().map(|&(id, _)| id));
         }
+        self.placer().tell_who_leaves(group);
         let up: HashSet<WorkerId> = live.iter().map(|&(id, _)| id).collect();
         let stranded = self.reservations.held_where(|reservation| {
             reservation.route.group == group

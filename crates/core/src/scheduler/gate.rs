@@ -52,12 +52,14 @@ impl Scheduler {
 
     /// Whether the gates of its group are shut to the turn, which they know of from now on.
     pub(super) fn is_shut(&mut self, id: ReservationId, turn: &Reservation) -> bool {
+        let bound = self.bound_to(turn);
         let Some(gates) = &mut self.gates[turn.route.group.index()] else {
             return false;
         };
         let arrival = Arrival {
             program: turn.program,
             pin: turn.route.pin,
+            bound,
             claimant: turn.claimant(),
         };
         gates.begin(self.now, id, arrival);
@@ -81,8 +83,20 @@ impl Scheduler {
         }
     }
 
+    /// Where the session of a turn that has come to the gates may stay is looked at again.
+    pub(super) fn rebind_at_gate(&mut self, id: ReservationId) {
+        let Some(turn) = self.reservations.get(id) else {
+            return;
+        };
+        let (group, bound) = (turn.route.group.index(), self.bound_to(turn));
+        if let Some(gates) = &mut self.gates[group] {
+            gates.rebind(id, bound);
+        }
+    }
+
     /// Whether a turn that the policy has let go waits again, because every worker is shut to it.
     pub(super) fn waits_again(&mut self, group: usize, id: ReservationId) -> bool {
+        self.rebind_at_gate(id);
         let gates = self.gates[group].as_ref();
         if gates.is_none_or(|gates| gates.is_open(id, &self.load)) || !self.is_held(id) {
             return false;
@@ -98,6 +112,7 @@ impl Scheduler {
 
     /// Whether a turn that the policy holds could go nowhere, so that there is no use in asking.
     pub(super) fn is_blocked_at_gate(&mut self, id: ReservationId) -> bool {
+        self.rebind_at_gate(id);
         let Some(turn) = self.reservations.get(id) else {
             return false;
         };
@@ -111,7 +126,10 @@ impl Scheduler {
 
     /// The next turn that may pass the gates of a group.
     pub(super) fn next_at_gate(&mut self, group: usize) -> Option<(ReservationId, bool)> {
-        self.gates[group].as_mut()?.next(&self.load)
+        let mut gates = self.gates[group].take()?;
+        let next = gates.next(&self.load, |id| self.bound_to(self.reservations.get(id)?));
+        self.gates[group] = Some(gates);
+        next
     }
 
     /// A turn has passed the gates: it goes if the policy has said so before, else that is asked now.

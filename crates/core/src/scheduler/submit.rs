@@ -401,6 +401,7 @@ impl Scheduler {
             true => self.score_for_admission(id, turn, program),
             false => None,
         };
+        self.give_up_seat(turn, program);
         let admission = &mut self.admission[group];
         let home = match own {
             Some(own) => (own.tokens > 0).then_some(own.worker),
@@ -427,6 +428,16 @@ impl Scheduler {
             Some(worker) if home == Some(worker) => Seat::Kept(worker),
             offered => Seat::Offered(offered),
         })
+    }
+
+    /// A session whose worker others leave, and which may not stay there, asks the policy as one without a
+    /// worker does.
+    fn give_up_seat(&mut self, turn: &Reservation, program: ProgramId) {
+        if self.departures.is_empty() {
+            return;
+        }
+        let bound = self.bound_to(turn).or(turn.route.pin);
+        self.admission[turn.route.group.index()].give_up_seat(self.now, program, bound);
     }
 
     /// Scores the workers that may take the turn as its group's admission wants to see them. Returns what

@@ -15,6 +15,7 @@ enum Op {
         tenant: u8,
         priority: i16,
         pin: Option<u32>,
+        bound: Option<u32>,
         tokens: u32,
     },
     End {
@@ -33,16 +34,21 @@ enum Op {
     Workers {
         live: Vec<u32>,
     },
+    /// These leave, as far as they are there and others stay.
+    Leaving {
+        workers: Vec<u32>,
+    },
     Advance,
 }
 
 fn op() -> impl Strategy<Value = Op> {
     let program = proptest::option::weighted(0.9, 0..8_u64);
     let pin = proptest::option::weighted(0.15, 0..3_u32);
-    let begin = (program, 0..3_u8, -1..2_i16, pin, 0..5_000_u32);
+    let bound = proptest::option::weighted(0.3, 0..3_u32);
+    let begin = (program, 0..3_u8, -1..2_i16, pin, bound, 0..5_000_u32);
     prop_oneof![
-        8 => begin.prop_map(|(program, tenant, priority, pin, tokens)| {
-            Op::Begin { program, tenant, priority, pin, tokens }
+        8 => begin.prop_map(|(program, tenant, priority, pin, bound, tokens)| {
+            Op::Begin { program, tenant, priority, pin, bound, tokens }
         }),
         6 => (0..100_usize).prop_map(|nth| Op::End { nth }),
         1 => (0..8_u64).prop_map(|program| Op::EndProgram { program }),
@@ -50,6 +56,8 @@ fn op() -> impl Strategy<Value = Op> {
         1 => (0..3_u32, 0..4_u32).prop_map(|(worker, requests)| Op::Others { worker, requests }),
         1 => proptest::collection::btree_set(0..3_u32, 0..4)
             .prop_map(|live| Op::Workers { live: live.into_iter().collect() }),
+        1 => proptest::collection::btree_set(0..3_u32, 0..3)
+            .prop_map(|workers| Op::Leaving { workers: workers.into_iter().collect() }),
         2 => Just(Op::Advance),
     ]
 }
@@ -70,6 +78,7 @@ struct Driver {
     config: GateConfig,
     now: Micros,
     live: Vec<u32>,
+    leaving: Vec<u32>,
     begun: u64,
     waiting: BTreeMap<ReservationId, Arrival>,
     running: BTreeMap<ReservationId, (Option<ProgramId>, WorkerId)>,
@@ -85,6 +94,7 @@ impl Driver {
             config,
             now: Micros::from_secs(1_000),
             live: Vec::new(),
+            leaving: Vec::new(),
             begun: 0,
             waiting: BTreeMap::new(),
             running: BTreeMap::new(),
@@ -128,7 +138,10 @@ impl Driver {
 
     fn may(&self, arrival: &Arrival) -> Vec<WorkerId> {
         let live = self.live.iter().map(|&id| WorkerId(id));
-        live.filter(|&id| arrival.pin.is_none_or(|pin| pin == id))
+        let asked = live.filter(|&id| arrival.pin.is_none_or(|pin| pin == id));
+        let stays = |id| arrival.pin == Some(id) || arrival.bound == Some(id);
+        asked
+            .filter(|&id| stays(id) || !self.leaving.contains(&id.0))
             .collect()
     }
 
@@ -178,8 +191,13 @@ impl Driver {
         }
     }
 
+    fn next(&mut self) -> Option<(ReservationId, bool)> {
+        let bound = |id| self.waiting[&id].bound;
+        self.gates.next(&self.load, bound)
+    }
+
     fn settle(&mut self) {
-        while let Some((ticket, is_cleared)) = self.gates.next(&self.load) {
+        while let Some((ticket, is_cleared)) = self.next() {
             assert!(!is_cleared);
             let arrival = self.waiting.remove(&ticket).expect("who waits goes once");
             self.go(ticket, arrival);
@@ -201,13 +219,16 @@ impl Driver {
                 tenant,
                 priority,
                 pin,
+                bound,
                 tokens,
             } => {
                 self.begun += 1;
                 let ticket = ReservationId(self.begun);
+                let program = program.map(ProgramId).filter(|&id| !self.busy(id));
                 let arrival = Arrival {
-                    program: program.map(ProgramId).filter(|&id| !self.busy(id)),
+                    program,
                     pin: pin.map(WorkerId),
+                    bound: bound.map(WorkerId).filter(|_| program.is_some()),
                     claimant: Claimant {
                         tenant: TenantKey::of(&tenant.to_string()),
                         priority,
@@ -252,11 +273,23 @@ impl Driver {
                 self.gates
                     .set_workers(self.now, live.iter().map(|&id| WorkerId(id)));
                 self.kept.retain(|_, kept| live.contains(&kept.0.0));
+                self.leave(Vec::new());
             }
+            Op::Leaving { ref workers } => self.leave(workers.clone()),
             Op::Advance => self.gates.advance(self.now),
         }
         self.settle();
         self.check();
+    }
+
+    fn leave(&mut self, mut leaving: Vec<u32>) {
+        leaving.retain(|id| self.live.contains(id));
+        if leaving.len() == self.live.len() {
+            leaving.clear();
+        }
+        let ids: Vec<_> = leaving.iter().map(|&id| WorkerId(id)).collect();
+        self.gates.set_leaving(&ids);
+        self.leaving = leaving;
     }
 
     fn end(&mut self, ticket: ReservationId) {

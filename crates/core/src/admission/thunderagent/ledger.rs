@@ -23,6 +23,8 @@ struct Limits {
 #[derive(Debug, Default)]
 struct Worker {
     live: bool,
+    /// Takes only programs that may stay there, and those that are pinned to it.
+    leaving: bool,
     /// `None`: unlimited.
     limits: Option<Limits>,
     used: u64,
@@ -194,14 +196,28 @@ impl Ledger {
         if let Some(pin) = pin {
             return self.has_room(pin, need).then_some(pin);
         }
-        let fitting = self.workers.iter().filter(|(_, worker)| worker.fits(need));
+        let open = self.workers.iter().filter(|(_, worker)| !worker.leaving);
+        let fitting = open.filter(|(_, worker)| worker.fits(need));
         let least = fitting.min_by_key(|&(&id, worker)| (worker.used, id));
         least.map(|(&id, _)| id)
     }
 
-    /// Room below the resume ceiling of each live worker; an unlimited one has the most.
-    pub(super) fn rooms(&self) -> impl Iterator<Item = (WorkerId, u64)> {
+    /// Says which workers take only programs that may stay there.
+    pub(super) fn set_leaving(&mut self, leaving: &[WorkerId]) {
+        for (id, worker) in &mut self.workers {
+            worker.leaving = leaving.contains(id);
+        }
+    }
+
+    pub(super) fn is_leaving(&self, id: WorkerId) -> bool {
+        self.workers.get(&id).is_some_and(|worker| worker.leaving)
+    }
+
+    /// Room below the resume ceiling of each live worker, of those that leave or of the others; an
+    /// unlimited one has the most.
+    pub(super) fn rooms(&self, leaving: bool) -> impl Iterator<Item = (WorkerId, u64)> {
         let live = self.workers.iter().filter(|(_, worker)| worker.live);
+        let live = live.filter(move |(_, worker)| worker.leaving == leaving);
         live.map(|(&id, worker)| {
             let ceiling = worker.limits.map_or(u64::MAX, |l| l.resume);
             (id, ceiling.saturating_sub(worker.used))

@@ -238,6 +238,22 @@ impl ThunderAgent {
         self.table.orders.ledger.unset(worker);
     }
 
+    /// See [`Admission::set_leaving`](super::Admission::set_leaving). Not one of the published rules,
+    /// which know no worker that leaves by and by.
+    pub fn set_leaving(&mut self, leaving: &[WorkerId]) {
+        self.table.orders.ledger.set_leaving(leaving);
+    }
+
+    /// See [`Admission::give_up_seat`](super::Admission::give_up_seat).
+    pub fn give_up_seat(&mut self, now: Micros, program: ProgramId, bound: Option<WorkerId>) {
+        self.observe(now);
+        let worker = self.table.program(program).and_then(|p| p.state.worker);
+        let ledger = &self.table.orders.ledger;
+        if worker.is_some_and(|worker| bound != Some(worker) && ledger.is_leaving(worker)) {
+            self.table.edit(program, |p| p.state.worker = None);
+        }
+    }
+
     /// See [`Admission::end_program`](super::Admission::end_program).
     pub fn end_program(&mut self, now: Micros, program: ProgramId) {
         self.observe(now);

@@ -40,9 +40,8 @@ impl Step<'_> {
             return;
         }
         let buffer = u64::from(self.table.config.buffer_tokens);
-        let rooms = self.table.orders.ledger.rooms();
-        let roomy = rooms.filter(|&(_, room)| room > buffer);
-        let mut rooms: Rooms = roomy.map(|(id, room)| (Reverse(room), id)).collect();
+        self.resume_pinned();
+        let mut rooms = self.rooms(false);
         for (Reverse(tokens), id) in self.choose(&rooms) {
             let need = u64::from(tokens) + buffer;
             let pin = self.table.current(id).and_then(|turn| turn.begin.pin);
@@ -51,6 +50,34 @@ impl Step<'_> {
                 self.bring_back(id, Some(worker));
             }
         }
+    }
+
+    /// Brings paused programs back to a pin that leaves, where there is room; the others cannot go there.
+    fn resume_pinned(&mut self) {
+        let buffer = u64::from(self.table.config.buffer_tokens);
+        let mut rooms = self.rooms(true);
+        if rooms.is_empty() {
+            return;
+        }
+        let paused: Vec<_> = self.table.orders.resume.iter().copied().collect();
+        for (_, tokens, id) in paused {
+            let need = u64::from(tokens) + buffer;
+            let pin = self.table.current(id).and_then(|turn| turn.begin.pin);
+            if pin.is_some()
+                && let Some(worker) = take_room(&mut rooms, need, buffer, pin)
+            {
+                self.counters.resumes += 1;
+                self.bring_back(id, Some(worker));
+            }
+        }
+    }
+
+    /// What is worth giving of the workers that leave, or of the others.
+    fn rooms(&self, leaving: bool) -> Rooms {
+        let buffer = u64::from(self.table.config.buffer_tokens);
+        let rooms = self.table.orders.ledger.rooms(leaving);
+        let roomy = rooms.filter(|&(_, room)| room > buffer);
+        roomy.map(|(id, room)| (Reverse(room), id)).collect()
     }
 
     /// The programs that would fit all rooms taken together, in the order of coming back; returned
@@ -114,7 +141,9 @@ impl Step<'_> {
     fn force_one(&mut self, id: ProgramId, spare: &mut [(WorkerId, i128)]) {
         let need = i128::from(self.table.need(id));
         let pin = self.table.current(id).and_then(|turn| turn.begin.pin);
-        let most = spare.iter().max_by_key(|&&(w, free)| (free, Reverse(w)));
+        let ledger = &self.table.orders.ledger;
+        let open = spare.iter().filter(|(w, _)| !ledger.is_leaving(*w));
+        let most = open.max_by_key(|&&(w, free)| (free, Reverse(w)));
         let worker = pin.or(most.map(|&(w, _)| w));
         if let Some((_, free)) = spare.iter_mut().find(|(w, _)| Some(*w) == worker) {
             *free -= need;
