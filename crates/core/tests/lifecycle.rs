@@ -362,6 +362,11 @@ impl World {
                 "{worker:?} {load:?}"
             );
         }
+        // No more branches have reached a step than there were, and none without the one before.
+        for reached in &self.scheduler.tally().churn {
+            assert!(reached[0] <= self.scheduler.branches_so_far());
+            assert!(reached.is_sorted_by(|before, after| before >= after));
+        }
         // Every turn has ended in one way, or has not; and so has every hold.
         let counters = status.counters;
         let ended = counters.completed + counters.cancelled;

@@ -124,6 +124,9 @@ impl Scheduler {
         self.prefix = rooms.prefix;
         self.paths = rooms.paths;
         self.sessions = rooms.sessions;
+        for program in self.sessions.living() {
+            self.tally.begun(program);
+        }
         self.owners = rooms.owners;
         self.counters = rooms.counters;
         for (group, rate) in rooms.rates {

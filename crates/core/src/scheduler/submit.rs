@@ -502,9 +502,15 @@ impl Scheduler {
             chain: self.scratch.identity_chain(turn, chain.hashes()),
             tokens: chain.tokens(),
         };
+        let branches = self.sessions.programs();
         let membership = self
             .sessions
             .begin(self.now, known, claim(turn), sent, &mut left);
+        if let Some(program) = membership.program
+            && self.sessions.programs() > branches
+        {
+            self.tally.begun(program);
+        }
         left.extend(membership.replaced);
         self.forget_programs(&left);
         if !choice.is_detour

@@ -1,8 +1,8 @@
 //! What has happened, counted for whoever watches.
 //!
-//! Additions only, and no lists: a turn costs a few of them. Per session nothing is kept but for those
-//! that were paused or moved at all, until they end; what is told of sessions is how many reached how
-//! much of it. Not in snapshots: counts are of this process.
+//! Additions only, and no lists: a turn costs a few of them. Per branch of a session two counts are kept
+//! until it ends: how often it was paused and moved; what is told of that is how many reached how much of
+//! it. Not in snapshots: counts are of this process.
 
 use hashbrown::HashMap;
 
@@ -112,7 +112,7 @@ pub struct Tally {
     pub churn: [[u64; CHURN_STEPS.len()]; 2],
     /// Pauses, and moves.
     pub befallen: [u64; 2],
-    /// How often sessions that live were paused and moved.
+    /// How often each branch that lives was paused and moved.
     by_program: HashMap<ProgramId, [u32; 2]>,
 }
 
@@ -167,9 +167,19 @@ impl Tally {
         }
     }
 
+    /// A branch lives from now on.
+    pub(super) fn begun(&mut self, program: ProgramId) {
+        self.by_program.insert(program, [0; 2]);
+    }
+
+    /// Counts for a branch that lives. What befalls a turn that outlives its branch befalls nobody: counted
+    /// from 0 again, more branches would have reached a step than there are.
     pub(super) fn befell(&mut self, program: ProgramId, what: Churn) {
         let kind = what as usize;
-        let count = &mut self.by_program.entry(program).or_default()[kind];
+        let Some(counts) = self.by_program.get_mut(&program) else {
+            return;
+        };
+        let count = &mut counts[kind];
         *count = count.saturating_add(1);
         self.befallen[kind] += 1;
         if let Some(step) = CHURN_STEPS.iter().position(|step| step == count) {
@@ -177,7 +187,7 @@ impl Tally {
         }
     }
 
-    /// The session is over.
+    /// The branch is over.
     pub(super) fn forget(&mut self, program: ProgramId) {
         self.by_program.remove(&program);
     }

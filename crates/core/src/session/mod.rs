@@ -203,6 +203,12 @@ impl SessionRegistry {
         self.next_program - 1
     }
 
+    /// The branches of all sessions. O(sessions): for a start, not for decisions.
+    pub(crate) fn living(&self) -> impl Iterator<Item = ProgramId> {
+        let sessions = self.slots.iter().filter_map(|slot| slot.session.as_ref());
+        sessions.flat_map(|session| session.branches.iter().map(|branch| branch.program))
+    }
+
     /// Sessions that left because the registry was full.
     #[must_use]
     pub fn evicted(&self) -> u64 {

@@ -79,3 +79,77 @@ fn a_hold_that_is_closed_is_told_from_one_that_is_cancelled() {
     }
     bench.assert_empty();
 }
+
+/// What a session does, or the clock.
+enum Step {
+    Asks(u32, u32),
+    Ends(usize, bool),
+    Tick,
+}
+
+#[test]
+fn a_branch_that_is_over_is_not_counted_a_second_time() {
+    use Step::*;
+    let policy = ThunderAgentConfig {
+        interval: Micros::from_millis(100),
+        ..ThunderAgentConfig::default()
+    };
+    let mut bench = Bench::new(AdmissionConfig::ThunderAgent(policy), Some(3_000));
+    let mut run = Vec::new();
+    for step in [
+        Asks(0, 2_500),
+        Asks(1, 2_500),
+        Asks(2, 2_000),
+        Asks(2, 1_000),
+        Asks(1, 2_000),
+        Ends(3, false),
+        Ends(1, false),
+        Ends(8, true),
+        Ends(4, true),
+        Tick,
+        Ends(1, false),
+        Asks(1, 500),
+        Asks(1, 1_500),
+        Ends(2, true),
+        Asks(0, 2_000),
+        Ends(0, false),
+        Asks(1, 1_000),
+        Tick,
+        Ends(3, false),
+    ] {
+        match step {
+            Asks(session, length) => {
+                let name = format!("s{session}");
+                let prompt = tokens(session, length);
+                let submitted = bench.submit(&turn(&name, &prompt)).unwrap();
+                if let Verdict::Go(_) = submitted.verdict {
+                    run.push(submitted.reservation);
+                }
+            }
+            Ends(n, calls_tools) if !run.is_empty() => {
+                let id = run.remove(n % run.len());
+                let phase = match calls_tools {
+                    true => Phase::Acting,
+                    false => Phase::Reasoning,
+                };
+                let end = Completion {
+                    phase: Some(phase),
+                    ..Completion::default()
+                };
+                bench.complete(id, &end);
+            }
+            Ends(..) => {}
+            Tick => {
+                bench.now = bench.now.plus(Micros::from_millis(150));
+                bench.scheduler.advance(bench.now, &mut bench.settled);
+            }
+        }
+        for settled in std::mem::take(&mut bench.settled) {
+            if let Outcome::Go(_) = settled.outcome {
+                run.push(settled.reservation);
+            }
+        }
+        let [pauses, _] = bench.scheduler.tally().churn;
+        assert!(pauses[0] <= bench.scheduler.branches_so_far(), "{pauses:?}");
+    }
+}
