@@ -119,6 +119,8 @@ struct Seat {
 #[derive(Clone, Copy, Debug)]
 struct Turn {
     arrival: Arrival,
+    /// Where it runs.
+    sent: Option<WorkerId>,
     /// The policy has let it go already.
     is_cleared: bool,
 }
@@ -165,6 +167,7 @@ impl Gates {
         let is_cleared = false;
         let turn = Turn {
             arrival,
+            sent: None,
             is_cleared,
         };
         self.turns.insert(ticket, turn);
@@ -252,10 +255,11 @@ impl Gates {
     /// A turn was sent to `worker`, which keeps its session from now on.
     pub fn sent(&mut self, now: Micros, ticket: ReservationId, worker: WorkerId) {
         self.advance(now);
-        let program = self
-            .turns
-            .get(&ticket)
-            .and_then(|turn| turn.arrival.program);
+        let turn = self.turns.get_mut(&ticket);
+        let program = turn.and_then(|turn| {
+            turn.sent = Some(worker);
+            turn.arrival.program
+        });
         let (Some(program), Some(most)) = (program, self.config.max_sessions) else {
             return;
         };
@@ -302,8 +306,9 @@ impl Gates {
         seat.turns = seat.turns.saturating_sub(1);
         if seat.turns == 0 {
             seat.idle_since = self.clock;
-            if let Some(desk) = self.desks.get_mut(&seat.worker) {
-                desk.idle.insert((self.clock, program));
+            match self.desks.get_mut(&seat.worker) {
+                Some(desk) => _ = desk.idle.insert((self.clock, program)),
+                None => _ = self.seats.remove(&program),
             }
         }
     }
@@ -327,14 +332,28 @@ impl Gates {
         self.leave_seat(program);
     }
 
-    /// Replaces the live set. A worker that leaves it keeps nobody any more. O(sessions).
+    /// Replaces the live set. A worker that leaves it keeps only the sessions that have a turn running
+    /// there, until that ends. O(sessions + turns).
     pub fn set_workers(&mut self, now: Micros, live: impl Iterator<Item = WorkerId>) {
         self.advance(now);
         let live: HashSet<WorkerId> = live.collect();
         self.desks.retain(|id, _| live.contains(id));
-        self.seats.retain(|_, seat| live.contains(&seat.worker));
+        let lost = |worker: &WorkerId| !live.contains(worker);
+        let run = self.turns.values().filter_map(|turn| {
+            let worker = turn.sent.filter(lost)?;
+            Some((turn.arrival.program?, worker))
+        });
+        let run: HashSet<(ProgramId, WorkerId)> = run.collect();
+        self.seats
+            .retain(|&program, seat| !lost(&seat.worker) || run.contains(&(program, seat.worker)));
         for id in live {
-            self.desks.entry(id).or_default();
+            self.desks.entry(id).or_insert_with(|| {
+                let kept = self.seats.values().filter(|seat| seat.worker == id).count();
+                Desk {
+                    sessions: u32::try_from(kept).unwrap_or(u32::MAX),
+                    ..Desk::default()
+                }
+            });
         }
     }
 

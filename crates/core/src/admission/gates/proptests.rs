@@ -186,6 +186,11 @@ impl Driver {
             return;
         };
         let now = self.now;
+        // Its last turn on a worker that is not there has ended: nothing keeps it any more.
+        let live = |kept: &(WorkerId, Micros)| self.live.contains(&kept.0.0);
+        if self.kept.get(&program).is_some_and(|kept| !live(kept)) {
+            self.kept.remove(&program);
+        }
         if let Some(kept) = self.kept.get_mut(&program) {
             kept.1 = now;
         }
@@ -272,7 +277,10 @@ impl Driver {
                 self.live.clone_from(live);
                 self.gates
                     .set_workers(self.now, live.iter().map(|&id| WorkerId(id)));
-                self.kept.retain(|_, kept| live.contains(&kept.0.0));
+                let runs: Vec<_> = self.running.values().copied().collect();
+                self.kept.retain(|&program, kept| {
+                    live.contains(&kept.0.0) || runs.contains(&(Some(program), kept.0))
+                });
                 self.leave(Vec::new());
             }
             Op::Leaving { ref workers } => self.leave(workers.clone()),

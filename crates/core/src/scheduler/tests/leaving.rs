@@ -146,3 +146,39 @@ fn a_policy_with_a_room_for_each_context_counts_no_room_that_is_leaving() {
     bench.after(30);
     assert_eq!((bench.runs(leaving), bench.runs(stays)), (0, 1));
 }
+
+#[test]
+fn a_worker_that_comes_back_keeps_the_sessions_whose_turns_run_there() {
+    for health in [Health::Down, Health::Limited, Health::Draining] {
+        let mut bench = Bench::with(
+            gated(GateConfig {
+                max_sessions: Some(2),
+                ..GateConfig::default()
+            }),
+            None,
+        );
+        bench.health(B, Health::Down);
+        let (run, _) = bench.go("s1", &tokens(1, 640));
+        let (idle, _) = bench.go("s2", &tokens(2, 640));
+        bench.complete(idle, &used_tools());
+        bench.health(A, health);
+        bench.health(A, Health::Up);
+        // A cache may be lost, a turn that runs is not: one place is free.
+        let (next, _) = bench.go("s3", &tokens(3, 640));
+        let held = bench.hold("s4", &tokens(4, 640));
+        bench.complete(run, &Completion::default());
+        bench
+            .scheduler
+            .end_session(bench.now, "", "s1", &mut bench.settled);
+        assert!(!bench.scheduler.is_held(held), "{health:?}");
+        // One whose turn has ended while it was away is not kept.
+        bench.health(A, health);
+        for id in [next, held] {
+            bench.complete(id, &Completion::default());
+        }
+        bench.health(A, Health::Up);
+        bench.go("s5", &tokens(5, 640));
+        bench.go("s6", &tokens(6, 640));
+        bench.hold("s7", &tokens(7, 640));
+    }
+}
