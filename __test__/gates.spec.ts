@@ -162,16 +162,16 @@ test('a tenant that is ahead of its share is told so', async (t) => {
   using f = one({ maxRunning: 1 })
   await f.scheduler.submit(of('x', 'running'))
   submitAll(f, [
-    ['b1', of('b', 'b1')],
     ['a1', of('a', 'a1')],
     ['a2', of('a', 'a2')],
+    ['b1', of('b', 'b1')],
   ])
   await settled()
   const why = f.scheduler.status().waiting.map((turn) => [turn.session, turn.tenant, turn.why])
   t.deepEqual(why, [
-    ['b1', 'b', 'max-running'],
     ['a1', 'a', 'max-running'],
     ['a2', 'a', 'tenant-share'],
+    ['b1', 'b', 'max-running'],
   ])
 })
 
@@ -184,10 +184,13 @@ test('a higher priority goes first and a negative one really lowers', async (t) 
     ['high', { ...chat('high'), priority: 5 }],
   ])
   await settled()
-  t.is(f.scheduler.status().waiting[0]?.priority, -1)
+  t.like(f.scheduler.status().waiting[0], { priority: -1, place: 3, why: 'priority' })
   running.complete({ promptTokens: 10 })
   await settled()
-  for (let n = 0; n < 2; n += 1) await next()
+  await next()
+  // Nobody of a higher class waits any more.
+  t.like(f.scheduler.status().waiting[0], { priority: -1, place: 1, why: 'max-running' })
+  await next()
   t.deepEqual(gone, ['high', 'ordinary', 'low'])
   for (const priority of [101, -101, 0.5, Number.NaN, '1' as never]) {
     await t.throwsAsync(f.scheduler.submit({ ...chat('s'), priority }), {

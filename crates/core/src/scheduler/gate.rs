@@ -297,7 +297,7 @@ impl Scheduler {
         let group = turn.route.group.index();
         let place = self.place_of_held(id, turn).unwrap_or(0);
         let place = u32::try_from(place).unwrap_or(u32::MAX);
-        let why = turn.wait.hold.why.unwrap_or(HoldReason::Room);
+        let why = self.reason_of(id, turn, &turn.wait.refusals);
         Some(Held {
             reservation: id,
             place,
