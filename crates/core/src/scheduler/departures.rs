@@ -168,6 +168,7 @@ impl Scheduler {
         }
         self.end_departures(settled);
         self.release(group.index(), Vec::new(), settled);
+        self.end_lost_leads(settled);
         Ok(())
     }
 

@@ -4,8 +4,8 @@
 //! once, each computes it (own engines) or pays for writing it (hosted caches, which are readable from the first
 //! token on: facts of providers, docs/guides). So the first to go is the **leader**; whoever comes while it has
 //! no token, and shares at least so many tokens with it that nobody has cached, waits for that token. A leader
-//! that fails, is cancelled or goes to another group lets its followers go: the first becomes leader, if it
-//! goes, and the rest follow it. Nobody waits longer than the limit, all waits of a turn together.
+//! that fails, is cancelled or goes to another group, or whose worker takes no others any more, lets its
+//! followers go: the first becomes leader, if it goes, and the rest follow it. Nobody waits longer than the limit, all waits of a turn together.
 //!
 //! Leaders are found by marks, the hashes of their blocks at depths that are powers of two: a turn that shares n
 //! blocks with a leader finds it by a mark at more than n / 2. Of several leaders that share a mark the first
@@ -25,6 +25,7 @@ use crate::receipt::{Candidate, FollowEnd, Followed};
 use super::Scheduler;
 use super::config::FanOutConfig;
 use super::reservation::{Reservation, State};
+use super::topology::Health;
 use super::turn::{Outcome, Settled, Verdict};
 
 /// Where a leader can be found: its group, and the hash of one of its blocks.
@@ -244,6 +245,21 @@ impl Scheduler {
                 continue;
             }
             self.go_on(follower, how, settled);
+        }
+    }
+
+    /// The fleet has changed: nobody waits for what is computed where he may not go. O(leaders).
+    pub(super) fn end_lost_leads(&mut self, settled: &mut Vec<Settled>) {
+        let takes = |worker| {
+            let known = self.topology.worker(worker);
+            known.is_ok_and(|known| known.health == Health::Up) && !self.departures.has(worker)
+        };
+        let leaders = self.fan_out.leaders.iter();
+        let lost = leaders.filter(|(_, leader)| !takes(leader.worker));
+        let mut lost: Vec<ReservationId> = lost.map(|(&id, _)| id).collect();
+        lost.sort_unstable();
+        for id in lost {
+            self.end_lead(id, FollowEnd::Failed, settled);
         }
     }
 

@@ -288,5 +288,6 @@ impl Scheduler {
         }
         self.release(group.index(), Vec::new(), settled);
         self.owners_changed(group, settled);
+        self.end_lost_leads(settled);
     }
 }

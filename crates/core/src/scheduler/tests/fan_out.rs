@@ -253,3 +253,38 @@ fn a_minimum_of_nothing_is_refused() {
         Some("INVALID_ARGUMENT")
     );
 }
+
+#[test]
+fn nobody_waits_for_a_leader_whose_worker_takes_no_others() {
+    let ways: [fn(&mut Bench, WorkerId); 5] = [
+        |bench, worker| bench.health(worker, Health::Down),
+        |bench, worker| bench.health(worker, Health::Limited),
+        |bench, worker| bench.health(worker, Health::Draining),
+        |bench, worker| bench.health(worker, Health::Removed),
+        |bench, worker| {
+            let until = bench.now.plus(Micros::from_secs(60));
+            let (core, settled) = (&mut bench.scheduler, &mut bench.settled);
+            core.depart(bench.now, worker, Departure::Drain, until, settled)
+                .unwrap();
+        },
+    ];
+    for way in ways {
+        let mut bench = bench();
+        let (leader, placed) = bench.go("a", &prompt(1, 1));
+        let [b, c] = [2, 3].map(|n| bench.hold(&format!("s{n}"), &prompt(1, n)));
+        way(&mut bench, placed.worker);
+        let elsewhere = Some(WorkerId(1 - placed.worker.0));
+        // The first leads where others may follow.
+        assert_eq!(bench.gone(), [(b, elsewhere)]);
+        assert_eq!(bench.followed(b).unwrap().ended, FollowEnd::Failed);
+        assert_eq!(bench.followed(c).unwrap().leader, b);
+        bench.first_token(leader);
+        assert_eq!(bench.gone(), []);
+        bench.first_token(b);
+        assert_eq!(bench.gone(), [(c, elsewhere)]);
+        for id in [leader, b, c] {
+            bench.complete(id, &Completion::default());
+        }
+        bench.assert_empty();
+    }
+}
