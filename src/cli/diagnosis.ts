@@ -51,24 +51,28 @@ interface Row {
   readonly advice: readonly string[]
 }
 
-const UNREADABLE = 'the engine publishes what is not understood: report it with its version'
+/** What to do about a doubt, whatever can be had once more. */
+const ANYWAY = {
+  evicted: 'raise limits.blocks: not all that the engine tells of has room',
+  unreadable: 'the engine publishes what is not understood: report it with its version',
+}
 
 /** What to do about a doubt, by whether what has passed can be had once more. */
 const ADVICE: Record<Replay, Record<string, string>> = {
   lacks: {
     'joined-late': 'give kvEvents a replay endpoint, and the engine one (vLLM, SGLang)',
     gap: 'give kvEvents a replay endpoint, and the engine one (vLLM, SGLang)',
-    unreadable: UNREADABLE,
+    ...ANYWAY,
   },
   has: {
     'joined-late': 'its replay does not reach back so far: give the engine a longer buffer',
     gap: 'its replay does not reach back so far: give the engine a longer buffer',
-    unreadable: UNREADABLE,
+    ...ANYWAY,
   },
   never: {
     'joined-late': 'what it told before is gone: start the engine anew behind a gateway that runs',
     gap: 'raise kv_cache_config.event_buffer_max_size, and let nobody else ask for its events',
-    unreadable: UNREADABLE,
+    ...ANYWAY,
   },
 }
 

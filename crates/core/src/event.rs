@@ -93,11 +93,13 @@ pub enum Doubt {
     /// There is a connection again, and nothing has come to say whether it is the same publisher and
     /// nothing was lost.
     Unconfirmed,
+    /// There was no room for all that was told: some of it has been forgotten.
+    Evicted,
 }
 
 impl Doubt {
     /// Every one, in the order of [`Doubt::index`].
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Silent,
         Self::JoinedLate,
         Self::Gap,
@@ -112,6 +114,7 @@ impl Doubt {
         Self::Stale,
         Self::Ambiguous,
         Self::Unconfirmed,
+        Self::Evicted,
     ];
 
     /// A stable name for reports.
@@ -132,6 +135,7 @@ impl Doubt {
             Self::Stale => "stale",
             Self::Ambiguous => "ambiguous",
             Self::Unconfirmed => "unconfirmed",
+            Self::Evicted => "evicted",
         }
     }
 }

@@ -25,7 +25,11 @@ struct World {
 
 impl World {
     fn new(ranks: u32) -> Self {
-        let mut scheduler = Scheduler::new(Config::default()).unwrap();
+        Self::with(Config::default(), ranks)
+    }
+
+    fn with(config: Config, ranks: u32) -> Self {
+        let mut scheduler = Scheduler::new(config).unwrap();
         let options = GroupOptions {
             block_tokens: SIZE.get(),
             ..GroupOptions::default()
@@ -55,12 +59,16 @@ impl World {
     /// A world whose streams are whole from the beginning.
     fn begun(ranks: u32) -> Self {
         let mut world = Self::new(ranks);
+        world.begin(ranks);
+        world
+    }
+
+    fn begin(&mut self, ranks: u32) {
         for worker in [A, B] {
             for rank in 0..ranks {
-                world.notice(worker, rank, FeedNotice::Begun);
+                self.notice(worker, rank, FeedNotice::Begun);
             }
         }
-        world
     }
 
     fn notice(&mut self, worker: WorkerId, rank: u32, notice: FeedNotice) {
@@ -879,4 +887,38 @@ fn a_block_size_is_everybodys_when_each_engine_has_it() {
     assert_eq!(everybodys.map(|(worker, _)| worker), Some(A));
     store(&mut world, B, 4);
     assert_eq!(world.scheduler.disagreement(GroupId(0)), None);
+}
+
+#[test]
+fn an_engine_whose_blocks_had_to_go_for_others_is_not_known_exactly() {
+    let mut config = Config::default();
+    config.limits.blocks = 40;
+    let mut world = World::with(config, 1);
+    world.begin(1);
+    let own = prompt(1, 33);
+    world.store(B, 0, Tier::Device, &own, 0);
+    let exact = (Trust::Exact, None);
+    let evicted = (Trust::Degraded, Some(Doubt::Evicted));
+    for other in 2..6 {
+        world.store(A, 0, Tier::Device, &prompt(other, 32), 0);
+    }
+    assert_eq!(world.evidence(B), exact, "all of it has room");
+    world.now = Micros::from_secs(5);
+    world.store(A, 0, Tier::Device, &prompt(6, 32), 0);
+    assert_eq!(world.evidence(B), evicted);
+    assert_eq!(world.evidence(A), exact, "what it told is all there");
+    assert!(world.cached(Prompt::Tokens(&own))[1] < 32);
+    world.notice(B, 0, FeedNotice::Suspended(Doubt::Gap));
+    world.notice(B, 0, FeedNotice::Resumed);
+    assert_eq!(world.evidence(B), evicted, "it is still missing");
+    world.tell(B, 0, &CacheEvent::Cleared);
+    assert_eq!(world.evidence(B), exact);
+    // Once more, by what a decision brings in.
+    world.store(B, 0, Tier::Device, &prompt(7, 8), 0);
+    for other in 8..14 {
+        world.go(Prompt::Tokens(&prompt(other, 120)));
+    }
+    world.notice(A, 0, FeedNotice::Resumed);
+    let trusts = [world.evidence(A), world.evidence(B)];
+    assert!(trusts.contains(&evicted), "{trusts:?}");
 }

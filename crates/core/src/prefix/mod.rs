@@ -91,6 +91,8 @@ pub struct PrefixIndex {
     /// Numbers the uses of blocks, so that two at the same time can be told apart.
     uses: u64,
     evicted: u64,
+    /// Places that have become short of what their engines told of, until somebody asks.
+    short: Vec<(WorkerId, u32)>,
     anomalies: Anomalies,
     scratch: Scratch,
 }
@@ -132,6 +134,7 @@ impl PrefixIndex {
             now: Micros(0),
             uses: 0,
             evicted: 0,
+            short: Vec::new(),
             anomalies: Anomalies::default(),
             scratch: Scratch::default(),
         }
@@ -268,6 +271,25 @@ impl PrefixIndex {
         self.forest.blocks() <= self.max_blocks
     }
 
+    /// A worker and its rank of whose events something has been forgotten for want of room, each said once
+    /// until the place is cleared. O(1).
+    pub fn take_short(&mut self) -> Option<(WorkerId, u32)> {
+        self.short.pop()
+    }
+
+    /// These blocks are about to be forgotten, and not because the engine said so.
+    fn note_short(&mut self, slot: u32, run: RunId, span: Span) {
+        let place = self.place(slot);
+        let (whose, is_known) = ((place.worker, place.rank), place.is_short);
+        if !place.options.is_told || is_known || self.ledger(slot).has_exact(run, span) == 0 {
+            return;
+        }
+        self.place_mut(slot).is_short = true;
+        if !self.short.contains(&whose) {
+            self.short.push(whose);
+        }
+    }
+
     /// A seat that a place may have. None that so many have had that an id would come again.
     fn free_slot(&self) -> Option<usize> {
         if self.taken.len() == self.seats.len() {
@@ -363,6 +385,7 @@ impl PrefixIndex {
             let span = (run.len() - cut, run.len());
             self.evicted += u64::from(cut);
             for slot in run.held.slots() {
+                self.note_short(slot, id, span);
                 self.ledger(slot).lose(id, span);
             }
             self.forest.settle(id);

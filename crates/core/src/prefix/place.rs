@@ -113,6 +113,8 @@ pub(super) struct Place {
     youngest: Option<u32>,
     pub(super) runs: RunList,
     pub(super) marks: Marks,
+    /// Whether something that its engine told of has been forgotten for want of room since it was empty.
+    pub(super) is_short: bool,
 }
 
 impl Place {
@@ -131,6 +133,7 @@ impl Place {
             youngest: None,
             runs: RunList::default(),
             marks: Marks::default(),
+            is_short: false,
         }
     }
 

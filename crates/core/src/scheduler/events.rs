@@ -82,6 +82,12 @@ impl Scheduler {
             self.stray_events += 1;
             return 0;
         }
+        let changed = self.apply(id, rank, event);
+        self.note_evicted();
+        changed
+    }
+
+    fn apply(&mut self, id: WorkerId, rank: u32, event: &CacheEvent<'_>) -> usize {
         match event {
             CacheEvent::Stored { tier, blocks } => {
                 let now = self.now;
@@ -264,6 +270,16 @@ impl Scheduler {
                 coverage.trust() == Some(prefix::Trust::Exact)
             })
         });
+    }
+
+    /// Whoever's blocks the index had no room for is not known exactly any more. O(1) when there is nobody.
+    pub(super) fn note_evicted(&mut self) {
+        while let Some((id, rank)) = self.prefix.take_short() {
+            let now = self.now;
+            if let Some(feed) = self.feed_of(id, rank) {
+                feed.evicted(now, rank);
+            }
+        }
     }
 
     /// Nothing is known of the rank's cache any more, nor of what the router had sent to the worker.

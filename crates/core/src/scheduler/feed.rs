@@ -184,6 +184,13 @@ impl Feed {
         self.losses
     }
 
+    /// Something that the rank had told has been forgotten for want of room.
+    pub(super) fn evicted(&mut self, now: Micros, rank: u32) {
+        if let Some(rank) = self.ranks.get_mut(rank as usize) {
+            rank.standing.evicted(now);
+        }
+    }
+
     /// The engine has told that it is empty: what it tells from now on is all there is.
     pub(super) fn cleared(&mut self, now: Micros, rank: u32) {
         if let Some(rank) = self.ranks.get_mut(rank as usize) {

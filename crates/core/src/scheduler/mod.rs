@@ -400,6 +400,7 @@ impl Scheduler {
             self.counters.clock_steps_back += 1;
         }
         self.now = self.now.max(now);
+        self.note_evicted();
     }
 
     fn forget_idle(&mut self) {

@@ -52,6 +52,14 @@ impl Standing {
         matches!(notice, FeedNotice::Begun | FeedNotice::Lost(_))
     }
 
+    /// Something that it had told has been forgotten for want of room.
+    pub(super) fn evicted(&mut self, now: Micros) {
+        if self.stream == Stream::Whole {
+            self.stream = Stream::Partial(Doubt::Evicted);
+            self.since = now;
+        }
+    }
+
     /// Whoever publishes is empty: what is told from now on is all there is.
     pub(super) fn cleared(&mut self, now: Micros) {
         if self.stream != Stream::Whole {
