@@ -180,9 +180,11 @@ function renderReceipt(receipt: Receipt): string {
 }
 
 function length({ form, tokens, blocks, exactTokens }: Receipt['prompt']): string {
-  const all = `${text(tokens)} tokens, ${text(blocks)} blocks`
   const isBegun = form === 'text' && exactTokens > 0
-  return isBegun ? `${all}, the first ${text(exactTokens)} tokens known from answers` : all
+  if (!isBegun) return `${text(tokens)} tokens, ${text(blocks)} blocks`
+  // Its length is guessed from its text, and what is known may be more than all of that.
+  const guess = `${text(tokens)} tokens by its text, ${text(blocks)} blocks`
+  return `${guess}, the first ${text(exactTokens)} by answers${exactTokens > tokens ? ': it is longer' : ''}`
 }
 
 function session({ session: name, branch, detour, moved }: Receipt): string {
