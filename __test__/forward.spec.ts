@@ -175,6 +175,22 @@ test('an event without end is not kept back for ever', (t) => {
   t.is(passed, 20 * chunk.length)
 })
 
+test('a long event in single bytes costs one pass, and what was passed on is not written to again', (t) => {
+  const filter = new UsageChunkFilter()
+  const byte = Buffer.from('a')
+  const began = performance.now()
+  const passed: Uint8Array[] = []
+  const lead = Buffer.from('data: 1\n\ndata: ')
+  for (const each of lead) passed.push(filter.push(Buffer.of(each)))
+  for (let n = 0; n < 500_000; n += 1) {
+    if (filter.push(byte).length > 0) return t.fail()
+  }
+  for (const each of Buffer.from('\r\n\r\ndata: 2\n\n')) passed.push(filter.push(Buffer.of(each)))
+  t.true(performance.now() - began < 5_000)
+  const text = Buffer.concat(passed).toString()
+  t.is(text, `${lead}${'a'.repeat(500_000)}\r\n\r\ndata: 2\n\n`)
+})
+
 test('what proves who asks is taken out of a query, the rest stays as it was', (t) => {
   const cases = [
     ['/v1/messages', '/v1/messages'],

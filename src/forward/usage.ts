@@ -29,17 +29,22 @@ export function askForUsage(body: Record<string, unknown>): Record<string, unkno
 
 export class UsageChunkFilter {
   #pending: Uint8Array = EMPTY
+  /** What the pending bytes lie in, with room for more, once they have come in several pieces. */
+  #room: Buffer | undefined
+  /** In the pending bytes: up to where no event ends, and where the line begins that is open there. */
+  #at = 0
+  #line = 0
   #gaveUp = false
 
   /** What may be passed on now; may be empty. */
   push(bytes: Uint8Array): Uint8Array {
     if (this.#gaveUp) return bytes
     if (this.#pending.length === 0 && endsEvent(bytes) && !tellsUsage(bytes)) return bytes
-    const joined = this.#pending.length === 0 ? bytes : Buffer.concat([this.#pending, bytes])
+    const joined = this.#join(bytes)
     const kept: Uint8Array[] = []
     let start = 0
     let keptTo = 0
-    for (let end = eventEnd(joined, start); end > 0; end = eventEnd(joined, start)) {
+    for (let end = this.#eventEnd(joined); end > 0; end = this.#eventEnd(joined)) {
       if (isUsageChunk(joined.subarray(start, end))) {
         if (start > keptTo) kept.push(joined.subarray(keptTo, start))
         keptTo = end
@@ -48,6 +53,10 @@ export class UsageChunkFilter {
     }
     if (start > keptTo) kept.push(joined.subarray(keptTo, start))
     this.#pending = joined.subarray(start)
+    this.#at -= start
+    this.#line -= start
+    // What has been passed on is the client's, and not written to again.
+    if (start > 0) this.#room = undefined
     if (this.#pending.length > MAX_PENDING_BYTES) {
       this.#gaveUp = true
       kept.push(this.end())
@@ -60,6 +69,41 @@ export class UsageChunkFilter {
     const rest = this.#pending
     this.#pending = EMPTY
     return isUsageChunk(rest) ? EMPTY : rest
+  }
+
+  /** The pending bytes and these. Copies each byte a bounded number of times, however small the pieces. */
+  #join(bytes: Uint8Array): Uint8Array {
+    const { length } = this.#pending
+    if (length === 0) return bytes
+    const all = length + bytes.length
+    if (this.#room === undefined || this.#room.length < all) {
+      this.#room = Buffer.allocUnsafeSlow(2 * all)
+      this.#room.set(this.#pending)
+    }
+    this.#room.set(bytes, length)
+    return this.#room.subarray(0, all)
+  }
+
+  /** Offset behind the blank line that ends the next event, or 0. Looks at no byte twice. */
+  #eventEnd(bytes: Uint8Array): number {
+    for (let at = this.#at; at < bytes.length; at += 1) {
+      const byte = bytes[at]
+      if (byte !== LF && byte !== CR) continue
+      // A CR that ends the bytes may be half of a CRLF: wait for the next ones.
+      if (byte === CR && at + 1 === bytes.length) {
+        this.#at = at
+        return 0
+      }
+      const next = byte === CR && bytes[at + 1] === LF ? at + 2 : at + 1
+      const isBlank = at === this.#line
+      this.#line = next
+      at = next - 1
+      if (!isBlank) continue
+      this.#at = next
+      return next
+    }
+    this.#at = bytes.length
+    return 0
   }
 }
 
@@ -79,22 +123,6 @@ function tellsUsage(bytes: Uint8Array): boolean {
     at = buffer.indexOf(USAGE, at)
   }
   return false
-}
-
-/** Offset behind the blank line that ends the event at `from`, or 0. */
-function eventEnd(bytes: Uint8Array, from: number): number {
-  let lineStart = from
-  for (let at = from; at < bytes.length; at += 1) {
-    const byte = bytes[at]
-    if (byte !== LF && byte !== CR) continue
-    // A CR that ends the bytes may be half of a CRLF: wait for the next ones.
-    if (byte === CR && at + 1 === bytes.length) return 0
-    const next = byte === CR && bytes[at + 1] === LF ? at + 2 : at + 1
-    if (at === lineStart) return next
-    lineStart = next
-    at = next - 1
-  }
-  return 0
 }
 
 function isUsageChunk(event: Uint8Array): boolean {
