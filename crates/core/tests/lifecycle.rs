@@ -484,6 +484,7 @@ proptest! {
         ops in prop::collection::vec(op(), 0..120),
         (mode, policy) in (0..3usize, 0..3u8),
         (is_alike, waits) in any::<(bool, bool)>(),
+        max_running in prop::option::of(1..3_u32),
     ) {
         let run = || {
             let mut config = Config {
@@ -500,6 +501,10 @@ proptest! {
                     max_wait: Micros::from_secs(5),
                     min_tokens: 256,
                 }),
+                gates: GateConfig {
+                    max_running,
+                    ..GateConfig::default()
+                },
                 ..Config::default()
             };
             config.continuity.tool_owner_down = match waits {

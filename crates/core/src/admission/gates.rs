@@ -73,6 +73,8 @@ pub struct Arrival {
     pub program: Option<ProgramId>,
     /// The only worker that may take it, if there is such a one.
     pub pin: Option<WorkerId>,
+    /// The worker that it waits for as if pinned to it, while that takes it.
+    pub home: Option<WorkerId>,
     /// The worker that its session may stay on, though others leave it; `None` without a session.
     pub bound: Option<WorkerId>,
     /// For whom it asks.
@@ -190,6 +192,19 @@ impl Gates {
         turn.arrival.bound = bound;
         let arrival = turn.arrival;
         self.queue.move_to(ticket, self.lane(&arrival));
+    }
+
+    /// The turn waits for this worker as if it were pinned to it, for as long as that takes it.
+    pub fn go_home(&mut self, ticket: ReservationId, home: WorkerId) {
+        if let Some(turn) = self.turns.get_mut(&ticket) {
+            turn.arrival.home = Some(home);
+        }
+    }
+
+    /// The worker that the turn waits for as if it were pinned to it.
+    #[must_use]
+    pub fn home(&self, ticket: ReservationId) -> Option<WorkerId> {
+        self.turns.get(&ticket)?.arrival.home
     }
 
     /// Whether the turn has to wait here.
@@ -406,8 +421,9 @@ impl Gates {
             return;
         };
         let arrival = &turn.arrival;
+        let only = self.only(arrival);
         let may = self.desks.keys().filter(|&&id| {
-            let is_asked = arrival.pin.is_none_or(|pin| pin == id);
+            let is_asked = only.is_none_or(|only| only == id);
             is_asked && self.takes(id, arrival)
         });
         out.extend(may.filter_map(|&worker| {
@@ -445,7 +461,7 @@ impl Gates {
             return arrival.pin.map_or(Lane::Loose, Lane::Bound);
         };
         let seat = self.seats.get(&program).map(|seat| seat.worker);
-        match (arrival.pin, seat) {
+        match (self.only(arrival), seat) {
             (None, seat) => Lane::Free {
                 kept: seat.filter(|&kept| self.takes(kept, arrival)),
                 staying: arrival
@@ -455,6 +471,12 @@ impl Gates {
             (Some(pin), Some(kept)) if kept == pin => Lane::Bound(pin),
             (Some(pin), _) => Lane::Pinned(pin),
         }
+    }
+
+    /// The only worker that the turn waits for, if there is such a one.
+    fn only(&self, arrival: &Arrival) -> Option<WorkerId> {
+        let takes = |home: &WorkerId| self.desks.contains_key(home) && self.takes(*home, arrival);
+        arrival.pin.or(arrival.home.filter(takes))
     }
 
     fn is_leaving(&self, worker: WorkerId) -> bool {

@@ -4,8 +4,9 @@
 //! while every worker is shut. Costs nothing where a group has no gates; a turn that waits is scored
 //! once more, so that its tenant is charged what it really needs computed.
 
-use crate::admission::{Arrival, Behind, Claimant, Refusal, Release, TenantKey, Why};
-use crate::id::{GroupId, Micros, ReservationId};
+use crate::admission::{Arrival, Behind, Claimant, Gates, Refusal, Release, TenantKey, Why};
+use crate::affinity::Mode;
+use crate::id::{GroupId, Micros, ReservationId, WorkerId};
 use crate::receipt::{HoldNote, HoldReason, MAX_CANDIDATES};
 
 use super::Scheduler;
@@ -59,11 +60,36 @@ impl Scheduler {
         let arrival = Arrival {
             program: turn.program,
             pin: turn.route.pin,
+            home: None,
             bound,
             claimant: turn.claimant(),
         };
         gates.begin(self.now, id, arrival);
-        gates.must_wait(id, &self.load)
+        let is_shut = gates.must_wait(id, &self.load);
+        let Some(home) = self.hard_home(turn) else {
+            return is_shut;
+        };
+        let gates = &self.gates[turn.route.group.index()];
+        let goes_home = |gates: &Gates| !is_shut && gates.admits(id, home, &self.load);
+        if gates.as_deref().is_none_or(goes_home) || !self.placer().is_home_warm(turn) {
+            return is_shut;
+        }
+        // Others may be open, but are not what it waits for.
+        self.gates[turn.route.group.index()]
+            .as_mut()
+            .is_some_and(|gates| {
+                gates.go_home(id, home);
+                gates.must_wait(id, &self.load)
+            })
+    }
+
+    /// The worker that takes every turn of the session while it is up and warm.
+    fn hard_home(&self, turn: &Reservation) -> Option<WorkerId> {
+        if self.config.affinity.mode != Mode::Hard || turn.route.pin.is_some() {
+            return None;
+        }
+        let home = self.homes.of(turn.program?)?;
+        (!turn.route.excluded.contains(&home)).then_some(home)
     }
 
     fn wait_at_gate(&mut self, id: ReservationId, turn: &Reservation, is_cleared: bool) {
@@ -72,6 +98,12 @@ impl Scheduler {
                 self.score_for_admission(id, turn, program);
             }
             None => self.placer().score_for(id, turn, None),
+        }
+        let gates = self.gates[turn.route.group.index()].as_ref();
+        if let Some(home) = gates.and_then(|gates| gates.home(id))
+            && self.placer().is_home_warm(turn)
+        {
+            self.scratch.rows.retain(|row| row.worker == home);
         }
         let cached = self.scratch.rows.iter().map(|row| row.cached_tokens());
         let tokens = turn

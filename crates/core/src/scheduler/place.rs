@@ -145,17 +145,32 @@ impl Placer<'_> {
         account: Option<Account>,
     ) {
         let (route, whose) = (&turn.route, turn.whose());
-        let wanted = Wanted::of(route.pin, &route.excluded, turn.form)
-            .bound_to(self.bound_to(whose.as_ref(), route.group))
-            .accounted(account)
-            .begun(turn.begun.as_deref().and_then(Begun::chain));
-        self.score(route.group, &turn.chain, &wanted);
+        self.score_all_for(turn, account);
         if let Some(gates) = &self.gates[route.group.index()] {
             leave_out(&mut self.scratch.rows, |worker| {
                 gates.admits(id, worker, self.load)
             });
         }
         self.draw_home(whose.as_ref(), &turn.chain, route.group);
+    }
+
+    /// The same, with those that are shut.
+    fn score_all_for(&mut self, turn: &Reservation, account: Option<Account>) {
+        let route = &turn.route;
+        let wanted = Wanted::of(route.pin, &route.excluded, turn.form)
+            .bound_to(self.bound_to(turn.whose().as_ref(), route.group))
+            .accounted(account)
+            .begun(turn.begun.as_deref().and_then(Begun::chain));
+        self.score(route.group, &turn.chain, &wanted);
+    }
+
+    /// Whether the turn's own home has something of its prompt that is its session's own, shut or not.
+    /// The rows are of all workers then.
+    pub(super) fn is_home_warm(&mut self, turn: &Reservation) -> bool {
+        self.score_all_for(turn, None);
+        self.draw_home(turn.whose().as_ref(), &turn.chain, turn.route.group);
+        let draw = self.scratch.draw.take();
+        draw.is_some_and(|draw| draw.is_warm())
     }
 
     /// Scores the workers that may take the turn and picks one; changes nothing.

@@ -24,6 +24,13 @@ pub(super) struct Draw {
     warm_tokens: Option<u32>,
 }
 
+impl Draw {
+    /// Whether it is the chain's own home, and has something of it.
+    pub(super) fn is_warm(&self) -> bool {
+        self.tie == Tie::Own && self.warm_tokens.is_some_and(|tokens| tokens > 0)
+    }
+}
+
 /// The session of a turn, as far as its worker goes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Whose {

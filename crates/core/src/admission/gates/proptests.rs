@@ -15,6 +15,7 @@ enum Op {
         tenant: u8,
         priority: i16,
         pin: Option<u32>,
+        home: Option<u32>,
         bound: Option<u32>,
         tokens: u32,
     },
@@ -45,10 +46,18 @@ fn op() -> impl Strategy<Value = Op> {
     let program = proptest::option::weighted(0.9, 0..8_u64);
     let pin = proptest::option::weighted(0.15, 0..3_u32);
     let bound = proptest::option::weighted(0.3, 0..3_u32);
-    let begin = (program, 0..3_u8, -1..2_i16, pin, bound, 0..5_000_u32);
+    let home = proptest::option::weighted(0.2, 0..3_u32);
+    let begin = (
+        program,
+        0..3_u8,
+        -1..2_i16,
+        pin,
+        (home, bound),
+        0..5_000_u32,
+    );
     prop_oneof![
-        8 => begin.prop_map(|(program, tenant, priority, pin, bound, tokens)| {
-            Op::Begin { program, tenant, priority, pin, bound, tokens }
+        8 => begin.prop_map(|(program, tenant, priority, pin, (home, bound), tokens)| {
+            Op::Begin { program, tenant, priority, pin, home, bound, tokens }
         }),
         6 => (0..100_usize).prop_map(|nth| Op::End { nth }),
         1 => (0..8_u64).prop_map(|program| Op::EndProgram { program }),
@@ -140,9 +149,10 @@ impl Driver {
         let live = self.live.iter().map(|&id| WorkerId(id));
         let asked = live.filter(|&id| arrival.pin.is_none_or(|pin| pin == id));
         let stays = |id| arrival.pin == Some(id) || arrival.bound == Some(id);
-        asked
-            .filter(|&id| stays(id) || !self.leaving.contains(&id.0))
-            .collect()
+        let takes = asked.filter(|&id| stays(id) || !self.leaving.contains(&id.0));
+        let takes: Vec<_> = takes.collect();
+        let home = arrival.home.filter(|home| takes.contains(home));
+        home.map_or(takes, |home| vec![home])
     }
 
     fn go(&mut self, ticket: ReservationId, arrival: Arrival) {
@@ -224,6 +234,7 @@ impl Driver {
                 tenant,
                 priority,
                 pin,
+                home,
                 bound,
                 tokens,
             } => {
@@ -233,6 +244,7 @@ impl Driver {
                 let arrival = Arrival {
                     program,
                     pin: pin.map(WorkerId),
+                    home: home.map(WorkerId).filter(|_| program.is_some()),
                     bound: bound.map(WorkerId).filter(|_| program.is_some()),
                     claimant: Claimant {
                         tenant: TenantKey::of(&tenant.to_string()),

@@ -455,3 +455,54 @@ fn what_cannot_depart_is_refused_and_a_change_of_health_ends_a_departure() {
     bench.health(A, Health::Up);
     assert_eq!(bench.scheduler.leaving(A), None);
 }
+
+#[test]
+fn a_hard_home_that_is_full_is_waited_for_while_it_is_up_and_warm() {
+    type Way = fn(&mut Bench, WorkerId);
+    let config = || Config {
+        affinity: AffinityConfig {
+            mode: Mode::Hard,
+            credit_tokens: 512,
+        },
+        gates: crate::admission::GateConfig {
+            max_running: Some(1),
+            ..Default::default()
+        },
+        ..Config::default()
+    };
+    // Nothing, or what takes away the reason to wait.
+    let ways: [(Option<Way>, bool); 3] = [
+        (None, true),
+        (Some(|bench, home| bench.health(home, Health::Down)), false),
+        (
+            Some(|bench, home| bench.depart(home, Departure::Drain, 60)),
+            false,
+        ),
+    ];
+    for (way, stays) in ways {
+        let mut bench = Bench::with(config(), None);
+        let prompt = tokens(1, 1_280);
+        let (home, _) = bench.round("s", &prompt[..640]);
+        let fill = [2, 3].map(|n| bench.go(&format!("f{n}"), &tokens(n, 640)));
+        let at = |worker| fill.iter().find(|(_, p)| p.worker == worker).unwrap().0;
+        bench.complete(at(other(home)), &Completion::default());
+        // The other worker is free, but cold.
+        let held = bench.hold("s", &prompt);
+        let why = bench.scheduler.held(held).map(|held| held.why);
+        assert_eq!(why, Some(crate::receipt::HoldReason::MaxRunning));
+        // It is in nobody's way.
+        let (id, placed) = bench.go("new", &tokens(4, 640));
+        assert_eq!(placed.worker, other(home));
+        bench.complete(id, &Completion::default());
+        assert!(bench.scheduler.is_held(held));
+        match way {
+            None => _ = bench.complete(at(home), &Completion::default()),
+            Some(way) => way(&mut bench, home),
+        }
+        let went = bench.settled.iter().find(|s| s.reservation == held);
+        let Some(Outcome::Go(placed)) = went.map(|s| s.outcome) else {
+            panic!("{went:?}");
+        };
+        assert_eq!(placed.worker == home, stays);
+    }
+}
