@@ -415,10 +415,7 @@ fn worth(room: &Room, config: &LeaseConfig, tokens: u32, waited: Micros) -> Micr
     let Some(capacity) = room.capacity.filter(|_| tokens > 0) else {
         return Micros(u64::MAX);
     };
-    let spared = share(
-        u64::from(WHOLE) - u64::from(config.fetch_share),
-        room.regained,
-    );
+    let spared = share(WHOLE - u64::from(config.fetch_share), room.regained);
     let refill = share(room.refill.time(tokens).0, (WHOLE - spared) as u32);
     let even = u128::from(refill) * u128::from(capacity) / u128::from(tokens);
     let haste = even + HASTE * u128::from(waited.0);
