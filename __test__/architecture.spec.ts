@@ -19,7 +19,7 @@ const ROOMS: Record<string, readonly string[]> = {
   clock: [],
   providers: [],
   identity: [],
-  telemetry: [],
+  telemetry: ['argument'],
   dialects: ['argument', 'errors'],
   config: ['errors', 'identity', 'dialects', 'providers', 'telemetry'],
   forward: ['argument', 'identity', 'config'],
