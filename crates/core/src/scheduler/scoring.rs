@@ -251,12 +251,9 @@ impl Scorer<'_> {
 
     /// Whether somebody may take the turn whose sessions do not leave.
     fn avoids_leaving(&self, group: GroupId, wanted: &Wanted<'_>) -> bool {
-        let stays = |id| !self.departures.has(id) || wanted.holds_on_to(id);
+        let mut up = self.topology.up(group);
         !self.departures.is_empty()
-            && self
-                .topology
-                .up(group)
-                .any(|(id, _)| wanted.admits(id) && stays(id))
+            && up.any(|(id, _)| wanted.admits(id) && !self.departures.has(id))
     }
 
     /// What of the prompts that wait at each worker does not count, since this one is long and cold, and has

@@ -23,6 +23,10 @@ mod scopes;
 const A: WorkerId = WorkerId(0);
 const B: WorkerId = WorkerId(1);
 
+fn other(worker: WorkerId) -> WorkerId {
+    if worker == A { B } else { A }
+}
+
 /// A scheduler with one target on two workers, and what its calls have settled.
 struct Bench {
     scheduler: Scheduler,

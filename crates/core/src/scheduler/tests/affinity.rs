@@ -60,10 +60,6 @@ impl Bench {
     }
 }
 
-fn other(worker: WorkerId) -> WorkerId {
-    if worker == A { B } else { A }
-}
-
 fn came(worker: WorkerId, tie: Tie, came: Came) -> Option<AffinityNote> {
     Some(AffinityNote { worker, tie, came })
 }

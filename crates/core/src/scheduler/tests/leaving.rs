@@ -85,6 +85,24 @@ fn an_open_loop_passes_to_the_leaving_worker_that_it_is_on() {
     assert!(bench.scheduler.is_held(other));
 }
 
+/// Where all leave, nobody is bound to the one that it was on: a place elsewhere is a place.
+#[test]
+fn where_all_workers_leave_a_session_that_may_stay_on_a_full_one_goes_to_another() {
+    for departure in DEPARTURES {
+        let mut bench = Bench::with(at_most_running(1), None);
+        let (id, first) = bench.go("s", &tokens(1, 640));
+        let home = first.worker;
+        bench.complete(id, &used_tools());
+        bench.leave(other(home), departure);
+        let (_, fill) = bench.go("filler", &tokens(2, 640));
+        assert_eq!(fill.worker, home);
+        bench.leave(home, departure);
+        let (_, own) = bench.go("s", &tokens(1, 1_280));
+        assert_eq!(own.worker, other(home), "{departure:?}");
+        assert_eq!((bench.runs(A), bench.runs(B)), (1, 1), "{departure:?}");
+    }
+}
+
 #[test]
 fn a_leaving_worker_has_no_place_for_a_session_of_others() {
     for departure in DEPARTURES {
