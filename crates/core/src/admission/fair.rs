@@ -11,18 +11,24 @@
 //!
 //! Turns may wait in several lanes, such as one for each worker that some are bound to; the first of
 //! the lanes that are open is asked for. A tenant has one start over all lanes. O(log waiting) a call
-//! and lane, times the classes in use; [`FairQueue::place`] is O(waiting). Starts of tenants that do
-//! not wait are kept while they are ahead, at most [`MAX_IDLE`] of them.
+//! and lane, times the classes in use; who is ahead of a turn is counted by tenants, see [`Line`] for
+//! what one costs. Starts of tenants that do not wait are kept while they are ahead, at most
+//! [`MAX_IDLE`] of them.
+mod line;
+
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use hashbrown::HashMap;
 
+use self::line::{Entry, Line, Sum};
 use crate::{ReservationId, Result};
 
 /// Turns in a row that may pass an older one of a lower class.
 pub const PASSES: u32 = 7;
+/// Tenants, or turns of a policy that keeps no sums, that are counted one by one to tell a place.
+pub const COUNTED: usize = 512;
 /// Tenants that do not wait and whose starts are kept.
 const MAX_IDLE: usize = 65_536;
 /// A start grows by so much for a token, at the least weight.
@@ -78,10 +84,22 @@ impl Weights {
     }
 }
 
-/// Who goes before a turn.
-struct Ahead {
-    turns: usize,
-    behind: Behind,
+/// Who goes before a turn that waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ahead {
+    /// So many turns of those that wait for the same, if nobody comes or leaves and nobody has waited
+    /// too long; at least so many where more than [`COUNTED`] would have to be looked at one by one.
+    pub turns: usize,
+    /// Which of them is why it does not go.
+    pub behind: Behind,
+}
+
+impl Ahead {
+    /// The turn's own place, from 1.
+    #[must_use]
+    pub fn place(&self) -> usize {
+        self.turns.saturating_add(1)
+    }
 }
 
 /// Behind whom a turn has to wait.
@@ -137,14 +155,7 @@ struct Lane {
 struct Flow<L> {
     start: u64,
     waiting: usize,
-    lanes: BTreeMap<L, BTreeMap<u64, Entry>>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Entry {
-    ticket: ReservationId,
-    /// What its start grows by when it goes.
-    cost: u64,
+    lanes: BTreeMap<L, Line>,
 }
 
 impl<L: Copy + Ord> FairQueue<L> {
@@ -183,7 +194,12 @@ impl<L: Copy + Ord> FairQueue<L> {
         self.next += 1;
         let cost = u64::from(tokens.max(1)) * SCALE / u64::from(self.weights.of(tenant));
         let class = self.classes.entry(Reverse(priority)).or_default();
-        class.push(tenant, lane, number, Entry { ticket, cost });
+        let entry = Entry {
+            number,
+            ticket,
+            cost,
+        };
+        class.push(tenant, lane, entry);
         let place = Place {
             priority,
             tenant,
@@ -251,7 +267,7 @@ impl<L: Copy + Ord> FairQueue<L> {
         if let Some(class) = self.classes.get_mut(&Reverse(before.priority))
             && let Some(entry) = class.take(&before, false)
         {
-            class.push(before.tenant, lane, before.number, entry);
+            class.push(before.tenant, lane, entry);
         }
         true
     }
@@ -276,18 +292,13 @@ impl<L: Copy + Ord> FairQueue<L> {
         true
     }
 
-    /// Behind whom it waits now. O(waiting).
-    pub(super) fn behind(&self, ticket: ReservationId) -> Option<Behind> {
-        self.ahead(ticket).map(|ahead| ahead.behind)
-    }
-
-    /// Its place in its lane from 1, if nobody comes or leaves and nobody has waited too long.
-    pub(super) fn place(&self, ticket: ReservationId) -> Option<usize> {
-        self.ahead(ticket).map(|ahead| ahead.turns + 1)
+    /// Whether it waits.
+    pub(super) fn contains(&self, ticket: ReservationId) -> bool {
+        self.tickets.contains_key(&ticket)
     }
 
     /// Who goes before it in its lane.
-    fn ahead(&self, ticket: ReservationId) -> Option<Ahead> {
+    pub(super) fn ahead(&self, ticket: ReservationId) -> Option<Ahead> {
         let own = self.tickets.get(&ticket)?;
         let mut higher = 0;
         for (&Reverse(priority), class) in &self.classes {
@@ -297,15 +308,14 @@ impl<L: Copy + Ord> FairQueue<L> {
             if priority > own.priority {
                 higher += lane.arrivals.len();
             } else if priority == own.priority {
-                let (turns, is_overtaken) = class.ahead(own);
-                return Some(Ahead {
-                    turns: higher + turns,
-                    behind: match (higher, is_overtaken) {
-                        (1.., _) => Behind::Class,
-                        (0, true) => Behind::Share,
-                        (0, false) => Behind::Earlier,
-                    },
-                });
+                let (turns, is_overtaken) = class.ahead(own, lane);
+                let behind = match (higher, is_overtaken) {
+                    (1.., _) => Behind::Class,
+                    (0, true) => Behind::Share,
+                    (0, false) => Behind::Earlier,
+                };
+                let turns = higher + turns;
+                return Some(Ahead { turns, behind });
             }
         }
         None
@@ -317,10 +327,11 @@ impl<L: Copy + Ord> FairQueue<L> {
         for class in self.classes.values() {
             let mut keys = Vec::new();
             for flow in class.flows.values() {
-                flow.each_of(lane, |start, number, entry| {
-                    keys.push((start, number, entry.ticket));
-                    true
-                });
+                let mut start = flow.start;
+                for entry in flow.lanes.get(&lane).into_iter().flat_map(Line::iter) {
+                    keys.push((start, entry.number, entry.ticket));
+                    start = start.saturating_add(entry.cost);
+                }
             }
             keys.sort_unstable();
             out.extend(keys.into_iter().map(|(_, _, ticket)| ticket));
@@ -353,7 +364,7 @@ impl<L> Default for Class<L> {
 }
 
 impl<L: Copy + Ord> Class<L> {
-    fn push(&mut self, tenant: TenantKey, lane: L, number: u64, entry: Entry) {
+    fn push(&mut self, tenant: TenantKey, lane: L, entry: Entry) {
         let now = self.now;
         let flow = self.flows.entry(tenant).or_insert_with(|| Flow {
             start: now,
@@ -366,15 +377,15 @@ impl<L: Copy + Ord> Class<L> {
         }
         let own = flow.lanes.entry(lane).or_default();
         let waiting = self.lanes.entry(lane).or_default();
-        let first = own.first_key_value().map(|(&first, _)| first);
-        if first.is_none_or(|first| number < first) {
+        let first = own.first().map(|first| first.number);
+        if first.is_none_or(|first| entry.number < first) {
             if let Some(first) = first {
                 waiting.heads.remove(&(flow.start, first, tenant));
             }
-            waiting.heads.insert((flow.start, number, tenant));
+            waiting.heads.insert((flow.start, entry.number, tenant));
         }
-        waiting.arrivals.insert(number, entry.ticket);
-        own.insert(number, entry);
+        waiting.arrivals.insert(entry.number, entry.ticket);
+        own.insert(entry);
         flow.waiting += 1;
     }
 
@@ -384,15 +395,14 @@ impl<L: Copy + Ord> Class<L> {
         let least = heads.map(|&(start, ..)| start).min().unwrap_or(0);
         let flow = self.flows.get_mut(&place.tenant)?;
         // Its heads stand for the start that it has now.
-        for (lane, entries) in &flow.lanes {
-            if let (Some(waiting), Some((&number, _))) =
-                (self.lanes.get_mut(lane), entries.first_key_value())
-            {
-                waiting.heads.remove(&(flow.start, number, place.tenant));
+        for (lane, line) in &flow.lanes {
+            if let (Some(waiting), Some(first)) = (self.lanes.get_mut(lane), line.first()) {
+                let head = (flow.start, first.number, place.tenant);
+                waiting.heads.remove(&head);
             }
         }
-        let entries = flow.lanes.get_mut(&place.lane);
-        let entry = entries.and_then(|entries| entries.remove(&place.number))?;
+        let line = flow.lanes.get_mut(&place.lane);
+        let entry = line.and_then(|line| line.remove(place.number))?;
         flow.waiting -= 1;
         if is_charged {
             self.now = self.now.max(least);
@@ -404,12 +414,11 @@ impl<L: Copy + Ord> Class<L> {
                 self.lanes.remove(&place.lane);
             }
         }
-        flow.lanes.retain(|_, entries| !entries.is_empty());
-        for (lane, entries) in &flow.lanes {
-            if let (Some(waiting), Some((&number, _))) =
-                (self.lanes.get_mut(lane), entries.first_key_value())
-            {
-                waiting.heads.insert((flow.start, number, place.tenant));
+        flow.lanes.retain(|_, line| !line.is_empty());
+        for (lane, line) in &flow.lanes {
+            if let (Some(waiting), Some(first)) = (self.lanes.get_mut(lane), line.first()) {
+                let head = (flow.start, first.number, place.tenant);
+                waiting.heads.insert(head);
             }
         }
         if flow.waiting == 0 {
@@ -429,40 +438,26 @@ impl<L: Copy + Ord> Class<L> {
         }
     }
 
-    /// The place of a turn in its lane among those of the class.
-    /// How many turns go before this one, and whether one of them came later.
-    fn ahead(&self, own: &Place<L>) -> (usize, bool) {
-        let Some(flow) = self.flows.get(&own.tenant) else {
+    /// How many turns of its lane go before this one, and whether one of them came later. Costs what
+    /// [`Line::before`] does for each tenant that has one ahead, and knows at most [`COUNTED`] tenants.
+    fn ahead(&self, own: &Place<L>, lane: &Lane) -> (usize, bool) {
+        let line = |tenant| {
+            let flow = self.flows.get(&tenant)?;
+            Some((flow.start, flow.lanes.get(&own.lane)?))
+        };
+        let Some((start, line_of_own)) = line(own.tenant) else {
             return (0, false);
         };
-        let mut start = flow.start;
-        flow.each_of(own.lane, |at, number, _| {
-            start = at;
-            number < own.number
+        let before = line_of_own.before(own.number);
+        let key = (start.saturating_add(before.cost), own.number);
+        let heads = lane.heads.iter();
+        let ahead = heads.take_while(|&&(start, number, _)| (start, number) < key);
+        let others = ahead.filter(|&&(_, _, tenant)| tenant != own.tenant);
+        let of_others = others.take(COUNTED).map(|&(start, _, tenant)| {
+            line(tenant).map_or_else(Sum::default, |(_, line)| line.starting_before(start, key))
         });
-        let (mut before, mut is_overtaken) = (0, false);
-        for flow in self.flows.values() {
-            flow.each_of(own.lane, |at, number, _| {
-                let is_before = (at, number) < (start, own.number);
-                before += usize::from(is_before);
-                is_overtaken |= is_before && number > own.number;
-                is_before
-            });
-        }
-        (before, is_overtaken)
-    }
-}
-
-impl<L: Copy + Ord> Flow<L> {
-    /// Its turns of a lane as they will go, each with its start, as long as `more` says so.
-    fn each_of(&self, lane: L, mut more: impl FnMut(u64, u64, &Entry) -> bool) {
-        let mut start = self.start;
-        for (&number, entry) in self.lanes.get(&lane).into_iter().flatten() {
-            if !more(start, number, entry) {
-                return;
-            }
-            start = start.saturating_add(entry.cost);
-        }
+        let total = of_others.fold(before, Sum::and);
+        (total.turns, total.has_later(own.number))
     }
 }
 

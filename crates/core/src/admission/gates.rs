@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use hashbrown::{HashMap, HashSet};
 
-use super::fair::{Behind, Claimant, FairQueue, Weights};
+use super::fair::{Ahead, Claimant, FairQueue, Weights};
 use super::refusal::{Refusal, Why};
 use crate::load::LoadLedger;
 use crate::{Error, Micros, ProgramId, ReservationId, Result, WorkerId};
@@ -432,16 +432,16 @@ impl Gates {
         }));
     }
 
-    /// The place of a turn that waits here among those that wait for the same, from 1.
+    /// Whether the turn waits here.
     #[must_use]
-    pub fn position(&self, ticket: ReservationId) -> Option<usize> {
-        self.queue.place(ticket)
+    pub fn is_waiting(&self, ticket: ReservationId) -> bool {
+        self.queue.contains(ticket)
     }
 
-    /// Behind whom it began to wait here.
+    /// Who goes before a turn that waits here.
     #[must_use]
-    pub fn behind(&self, ticket: ReservationId) -> Option<Behind> {
-        self.queue.behind(ticket)
+    pub fn ahead(&self, ticket: ReservationId) -> Option<Ahead> {
+        self.queue.ahead(ticket)
     }
 
     /// Turns that wait here.

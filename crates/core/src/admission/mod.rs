@@ -21,7 +21,7 @@ use crate::hint::Hint;
 use crate::receipt::Candidate;
 use crate::{Micros, ProgramId, ReservationId, WorkerId};
 
-pub use fair::{Behind, Claimant, PASSES, TenantKey, Weights};
+pub use fair::{Ahead, Behind, COUNTED, Claimant, PASSES, TenantKey, Weights};
 pub use gates::{Arrival, GateConfig, Gates};
 pub use lease::{
     Eviction, Evidence, Lease, LeaseConfig, LeaseCounters, RoomUse, WaitCount, WaitCounts,
@@ -445,26 +445,17 @@ impl Admission {
         }
     }
 
-    /// The 1-based place of a held turn among all that wait for room; for a turn behind a running
-    /// one of its own program, its place in that queue. `None` when it is not held. O(held).
+    /// Who goes before a held turn, of all that wait for room; for a turn behind a running one of its
+    /// own program, of those in that queue. `None` when it is not held.
     #[must_use]
-    pub fn position(&self, ticket: ReservationId) -> Option<usize> {
-        each!(self, p => p.position(ticket))
+    pub fn ahead(&self, ticket: ReservationId) -> Option<Ahead> {
+        each!(self, p => p.ahead(ticket))
     }
 
     /// Whether this turn has begun and is not yet released.
     #[must_use]
     pub fn is_held(&self, ticket: ReservationId) -> bool {
         each!(self, p => p.is_held(ticket))
-    }
-
-    /// Behind whom a held turn began to wait, where the policy has an order of its own.
-    #[must_use]
-    pub fn behind(&self, ticket: ReservationId) -> Option<Behind> {
-        match self {
-            Self::None(_) | Self::ThunderAgent(_) => None,
-            Self::Lease(p) => p.behind(ticket),
-        }
     }
 
     /// Turns that are held.

@@ -3,7 +3,7 @@
 //! Keeps no state: every turn is released in the call that begins it, to its pin or anywhere. It
 //! has the same methods as the other policies, so that the door dispatches without a special case.
 //! Every method costs O(1).
-use super::{Begin, ProgramState, Release};
+use super::{Ahead, Begin, ProgramState, Release};
 use crate::{Micros, ProgramId, ReservationId, WorkerId};
 
 /// Everything goes at once.
@@ -38,7 +38,7 @@ impl Passthrough {
         0
     }
 
-    pub(super) fn position(&self, _ticket: ReservationId) -> Option<usize> {
+    pub(super) fn ahead(&self, _ticket: ReservationId) -> Option<Ahead> {
         None
     }
 

@@ -4,7 +4,7 @@
 //! while every worker is shut. Costs nothing where a group has no gates; a turn that waits is scored
 //! once more, so that its tenant is charged what it really needs computed.
 
-use crate::admission::{Arrival, Behind, Claimant, Gates, Refusal, Release, TenantKey, Why};
+use crate::admission::{Ahead, Arrival, Behind, Claimant, Gates, Refusal, Release, TenantKey, Why};
 use crate::affinity::Mode;
 use crate::id::{GroupId, Micros, ReservationId, WorkerId};
 use crate::receipt::{HoldNote, HoldReason, MAX_CANDIDATES};
@@ -29,6 +29,53 @@ pub struct Held {
     pub expected: Option<Micros>,
     /// Its class.
     pub priority: i16,
+}
+
+/// What a held turn waits in, and who goes before it there.
+#[derive(Clone, Copy, Debug)]
+enum Line {
+    /// Nothing: it waits for the owner of its lock.
+    Owner,
+    /// Those behind its leader; its place there, from 1.
+    Leader(Option<usize>),
+    /// The queue of its group's gates.
+    Gates(Ahead),
+    /// That of the policy, where it has one.
+    Policy(Option<Ahead>),
+}
+
+impl Line {
+    /// The turn's place in it, from 1.
+    fn place(&self) -> Option<usize> {
+        match self {
+            Self::Owner => Some(1),
+            Self::Leader(place) => *place,
+            Self::Gates(ahead) => Some(ahead.place()),
+            Self::Policy(ahead) => ahead.as_ref().map(Ahead::place),
+        }
+    }
+
+    /// Why it waits, where these are why nobody takes it.
+    fn reason(&self, refusals: &[Refusal]) -> HoldReason {
+        let (ahead, no_room) = match self {
+            Self::Owner => return HoldReason::Owner,
+            Self::Leader(_) => return HoldReason::Leader,
+            Self::Policy(ahead) => (*ahead, HoldReason::Room),
+            Self::Gates(ahead) => {
+                let waits_for_seat = |r: &Refusal| matches!(r.why, Why::MaxSessions { .. });
+                let full = match refusals.iter().any(waits_for_seat) {
+                    true => HoldReason::MaxSessions,
+                    false => HoldReason::MaxRunning,
+                };
+                (Some(*ahead), full)
+            }
+        };
+        match ahead.map(|ahead| ahead.behind) {
+            Some(Behind::Class) => HoldReason::Priority,
+            Some(Behind::Share) => HoldReason::TenantShare,
+            Some(Behind::Earlier) | None => no_room,
+        }
+    }
 }
 
 impl Reservation {
@@ -217,10 +264,10 @@ impl Scheduler {
             return;
         };
         let group = turn.route.group.index();
-        let refusals = self.refusals_now(id, turn);
-        let place = self.place_of_held(id, turn).unwrap_or(0);
-        let place = u32::try_from(place).unwrap_or(u32::MAX);
-        let why = self.reason_of(id, turn, &refusals);
+        let line = self.line_of(id, turn);
+        let refusals = self.refusals_now(id, turn, &line);
+        let place = u32::try_from(line.place().unwrap_or(0)).unwrap_or(u32::MAX);
+        let why = line.reason(&refusals);
         let is_first = !turn.wait.was_held;
         if is_first && self.waiting_in(group) <= 1 && why.is_for_worker() {
             self.paces[group].begin(self.now);
@@ -265,29 +312,37 @@ impl Scheduler {
         self.admission[group].waiting() + at_gates
     }
 
-    /// The place of a held turn, from 1. O(turns held).
-    pub(super) fn place_of_held(&self, id: ReservationId, turn: &Reservation) -> Option<usize> {
+    /// What a held turn waits in.
+    fn line_of(&self, id: ReservationId, turn: &Reservation) -> Line {
         if turn.route.is_waiting {
-            return Some(1);
+            return Line::Owner;
         }
         if let Some(leader) = turn.wait.following {
-            return self.place_behind(leader, id);
+            return Line::Leader(self.place_behind(leader, id));
         }
         let group = turn.route.group.index();
         let gates = self.gates[group].as_ref();
-        let at_gates = gates.and_then(|gates| gates.position(id));
-        at_gates.or_else(|| self.admission[group].position(id))
+        let at_gates = gates.and_then(|gates| gates.ahead(id));
+        at_gates.map_or_else(
+            || Line::Policy(self.admission[group].ahead(id)),
+            Line::Gates,
+        )
+    }
+
+    /// The place of a held turn in what it waits in, from 1; at least that, where it is far behind.
+    #[must_use]
+    pub fn hold_position(&self, id: ReservationId) -> Option<usize> {
+        let turn = self.reservations.get(id)?;
+        self.line_of(id, turn).place()
     }
 
     /// Why nobody takes the turn, where the rows are those that it was scored by.
-    fn refusals_now(&self, id: ReservationId, turn: &Reservation) -> Vec<Refusal> {
+    fn refusals_now(&self, id: ReservationId, turn: &Reservation, line: &Line) -> Vec<Refusal> {
         let mut refusals = Vec::new();
         let group = turn.route.group.index();
-        match &self.gates[group] {
-            Some(gates) if gates.position(id).is_some() => {
-                gates.refusals(id, &self.load, &mut refusals);
-            }
-            _ if self.admission[group].is_held(id) => {
+        match (line, &self.gates[group]) {
+            (Line::Gates(_), Some(gates)) => gates.refusals(id, &self.load, &mut refusals),
+            (Line::Policy(_), _) if self.admission[group].is_held(id) => {
                 self.admission[group].refusals(id, &self.scratch.rows, &mut refusals);
             }
             _ => {}
@@ -295,31 +350,7 @@ impl Scheduler {
         refusals
     }
 
-    fn reason_of(&self, id: ReservationId, turn: &Reservation, refusals: &[Refusal]) -> HoldReason {
-        if turn.route.is_waiting {
-            return HoldReason::Owner;
-        }
-        if turn.wait.following.is_some() {
-            return HoldReason::Leader;
-        }
-        let group = turn.route.group.index();
-        let gates = self.gates[group].as_ref();
-        let at_gates = gates.and_then(|gates| gates.behind(id));
-        match at_gates.or_else(|| self.admission[group].behind(id)) {
-            Some(Behind::Class) => HoldReason::Priority,
-            Some(Behind::Share) => HoldReason::TenantShare,
-            _ if at_gates.is_none() => HoldReason::Room,
-            _ => {
-                let waits_for_seat = |r: &Refusal| matches!(r.why, Why::MaxSessions { .. });
-                match refusals.iter().any(waits_for_seat) {
-                    true => HoldReason::MaxSessions,
-                    false => HoldReason::MaxRunning,
-                }
-            }
-        }
-    }
-
-    /// How a turn waits at the moment; `None` when it does not. O(turns held).
+    /// How a turn waits at the moment; `None` when it does not.
     #[must_use]
     pub fn held(&self, id: ReservationId) -> Option<Held> {
         let turn = self.reservations.get(id)?;
@@ -327,9 +358,9 @@ impl Scheduler {
             return None;
         }
         let group = turn.route.group.index();
-        let place = self.place_of_held(id, turn).unwrap_or(0);
-        let place = u32::try_from(place).unwrap_or(u32::MAX);
-        let why = self.reason_of(id, turn, &turn.wait.refusals);
+        let line = self.line_of(id, turn);
+        let place = u32::try_from(line.place().unwrap_or(0)).unwrap_or(u32::MAX);
+        let why = line.reason(&turn.wait.refusals);
         Some(Held {
             reservation: id,
             place,

@@ -326,13 +326,6 @@ impl Scheduler {
         &self.topology
     }
 
-    /// The place of a held turn in the order in which it would go, from 1. O(turns held).
-    #[must_use]
-    pub fn hold_position(&self, id: ReservationId) -> Option<usize> {
-        let reservation = self.reservations.get(id)?;
-        self.place_of_held(id, reservation)
-    }
-
     /// Admission's number for the branch that a turn belongs to, while the turn lives.
     #[must_use]
     pub fn program_of(&self, id: ReservationId) -> Option<ProgramId> {

@@ -330,7 +330,7 @@ impl Driver {
             self.waiting.len() + self.running.len()
         );
         for (ticket, arrival) in &self.waiting {
-            assert!(self.gates.position(*ticket).is_some());
+            assert!(self.gates.is_waiting(*ticket));
             let open = self
                 .may(arrival)
                 .into_iter()

@@ -298,7 +298,7 @@ impl Driver {
         assert_eq!(held, queue, "who is held waits in the queue");
         assert_eq!(self.policy.waiting(), held.len());
         for (place, &ticket) in order.iter().enumerate() {
-            assert_eq!(self.policy.position(ticket), Some(place + 1));
+            assert_eq!(self.policy.ahead(ticket).map(|a| a.turns), Some(place));
             assert!(self.policy.is_held(ticket));
         }
         check_sums(&self.policy);

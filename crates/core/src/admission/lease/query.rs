@@ -1,5 +1,5 @@
 //! What can be asked of the policy without changing it, and what it has to tell.
-use super::super::{Account, Behind, Phase, ProgramState, Standing};
+use super::super::{Account, Ahead, Phase, ProgramState, Standing};
 use super::room::Claim;
 use super::table::Gate;
 use super::{Lease, LeaseCounters};
@@ -64,16 +64,10 @@ impl Lease {
         }
     }
 
-    /// See [`Admission::position`](crate::admission::Admission::position). O(held).
+    /// See [`Admission::ahead`](crate::admission::Admission::ahead).
     #[must_use]
-    pub fn position(&self, ticket: ReservationId) -> Option<usize> {
-        self.table.queue.place(ticket)
-    }
-
-    /// Behind whom a held turn began to wait.
-    #[must_use]
-    pub fn behind(&self, ticket: ReservationId) -> Option<Behind> {
-        self.table.queue.behind(ticket)
+    pub fn ahead(&self, ticket: ReservationId) -> Option<Ahead> {
+        self.table.queue.ahead(ticket)
     }
 
     /// See [`Admission::is_held`](crate::admission::Admission::is_held).

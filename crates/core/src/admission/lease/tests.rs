@@ -364,7 +364,7 @@ fn warm_turns_pass_those_who_wait() {
     let held = bench.hold(3, 4_000);
     bench.go(1, 4_100);
     assert!(!bench.went(held));
-    assert_eq!(bench.policy.position(held), Some(1));
+    assert_eq!(bench.policy.ahead(held).map(|a| a.place()), Some(1));
 }
 
 #[test]
@@ -372,7 +372,7 @@ fn nobody_passes_the_head_of_the_queue_but_warm_turns() {
     let (mut bench, running) = full();
     let large = bench.hold(3, 9_000);
     let small = bench.hold(4, 1_000);
-    assert_eq!(bench.policy.position(small), Some(2));
+    assert_eq!(bench.policy.ahead(small).map(|a| a.place()), Some(2));
     bench.after(599);
     assert!(!bench.went(large) && !bench.went(small));
     bench.policy.end_program(bench.now, ProgramId(2));

@@ -256,7 +256,7 @@ proptest! {
             prop_assert_eq!(driver.policy.waiting(), driver.held.len());
             for (place, &ticket) in (1..).zip(&driver.held) {
                 prop_assert!(driver.policy.is_held(ticket), "{place}");
-                prop_assert!(driver.policy.position(ticket).is_some_and(|at| at > 0));
+                prop_assert!(driver.policy.ahead(ticket).is_some());
             }
             if matches!(timed.1, Op::Begin { .. } | Op::Tick) && !driver.live.is_empty() {
                 for (worker, _) in driver.policy.charges() {

@@ -3,7 +3,7 @@
 //! For status pages, snapshots and tests; no decision depends on anything here.
 use super::program::Gate;
 use super::{Counters, ThunderAgent};
-use crate::admission::ProgramState;
+use crate::admission::{Ahead, Behind, COUNTED, ProgramState};
 use crate::{ProgramId, ReservationId, WorkerId};
 
 impl ThunderAgent {
@@ -25,9 +25,10 @@ impl ThunderAgent {
         self.table.orders.ledger.charged()
     }
 
-    /// See [`Admission::position`](crate::admission::Admission::position). O(paused).
+    /// See [`Admission::ahead`](crate::admission::Admission::ahead). Looks at [`COUNTED`] paused
+    /// programs at most.
     #[must_use]
-    pub fn position(&self, ticket: ReservationId) -> Option<usize> {
+    pub fn ahead(&self, ticket: ReservationId) -> Option<Ahead> {
         let turn = self.table.turn(ticket)?;
         if turn.gate != Gate::Held {
             return None;
@@ -35,13 +36,18 @@ impl ThunderAgent {
         let id = turn.begin.program;
         let own = self.table.queue(id).position(|queued| queued == ticket)?;
         let paused = self.table.program(id).is_some_and(|p| p.is_paused());
-        if !paused {
-            return Some(own);
-        }
-        let order = self.table.orders.resume.iter();
-        let ahead = order.take_while(|&&(_, _, other)| other != id);
-        let held: usize = ahead.map(|&(_, _, p)| self.table.queue(p).count()).sum();
-        Some(held + own + 1)
+        let turns = match paused {
+            true => {
+                let order = self.table.orders.resume.iter().take(COUNTED);
+                let ahead = order.take_while(|&&(_, _, other)| other != id);
+                let held = ahead.map(|&(_, _, p)| self.table.queue(p).count());
+                held.sum::<usize>() + own
+            }
+            // The first of its program runs.
+            false => own.saturating_sub(1),
+        };
+        let behind = Behind::Earlier;
+        Some(Ahead { turns, behind })
     }
 
     /// See [`Admission::is_held`](crate::admission::Admission::is_held).

@@ -347,7 +347,7 @@ fn a_newcomer_may_fill_the_whole_capacity_and_the_next_tick_regrets_it() {
     let mut policy = with(&[CAPACITY], &["A@0 8900"]);
     assert_eq!(begin(&mut policy, at(1), turn(9, 9, 901)), []);
     assert_eq!(show(&policy), ["A@0 8900", "Rz 901"]);
-    assert_eq!(policy.position(ReservationId(9)), Some(1));
+    assert_eq!(policy.ahead(ReservationId(9)).map(|a| a.place()), Some(1));
 }
 
 #[test]
@@ -485,7 +485,7 @@ fn turns_of_one_program_run_one_after_another() {
     let mut policy = with(&[CAPACITY], &["R@0 1000"]);
     assert_eq!(begin(&mut policy, at(1), turn(8, 1, 1_200)), []);
     assert_eq!(begin(&mut policy, at(1), turn(9, 1, 1_300)), []);
-    assert_eq!(policy.position(ReservationId(9)), Some(2));
+    assert_eq!(policy.ahead(ReservationId(9)).map(|a| a.place()), Some(2));
     assert_eq!(complete(&mut policy, at(2), 1, 1_100), [(8, Some(0))]);
     assert_eq!(cancel(&mut policy, at(3), 8), [(9, Some(0))]);
     assert_eq!(policy.state(ProgramId(1)).map(|s| s.steps), Some(4));
