@@ -50,6 +50,8 @@ const SCENARIOS = [
   },
   { name: 'release-16', operation: 'each of 16 holds that one event ends, 100,000 sessions' },
   { name: 'release-1024', operation: 'each of 1,024' },
+  { name: 'hold-1k', operation: 'a turn that has to wait behind 1,000' },
+  { name: 'hold-16k', operation: 'the same behind 16,000' },
 ]
 
 const HELP = `Usage: npm run bench:instructions -- [options]

@@ -358,6 +358,8 @@ fn main() {
         "gate-lease" => gates::decisions(gates::lease(), |turn| measured(turn)),
         "release-16" => gates::releases(16, |end| measured(end)),
         "release-1024" => gates::releases(1_024, |end| measured(end)),
+        "hold-1k" => gates::holds(1_000, |turn| measured(turn)),
+        "hold-16k" => gates::holds(16_000, |turn| measured(turn)),
         other => panic!("no scenario is called {other:?}"),
     };
     println!("{operations}");

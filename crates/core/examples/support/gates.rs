@@ -1,5 +1,5 @@
 //! Turns at the door of a policy, among many sessions: for counting what admission costs.
-use warmpath_core::admission::LeaseConfig;
+use warmpath_core::admission::{GateConfig, LeaseConfig};
 use warmpath_core::load::Untracked;
 use warmpath_core::scheduler::{
     AdmissionConfig, Config, GroupOptions, Limits, Prompt, Scheduler, Submitted, Verdict,
@@ -69,6 +69,25 @@ pub(crate) fn releases(holds: u64, measured: impl Fn(&mut dyn FnMut())) -> usize
     holds as usize
 }
 
+/// Counts what a turn costs that has to wait behind `held` others: each decision holds one more.
+pub(crate) fn holds(held: u64, measured: impl Fn(&mut dyn FnMut())) -> usize {
+    let gates = GateConfig {
+        max_running: Some(1),
+        ..GateConfig::default()
+    };
+    let mut fleet = Fleet::with(AdmissionConfig::None, gates, 1);
+    for number in 0..=held {
+        fleet.submit(number, BLOCKS);
+    }
+    for number in held + 1..=held + COUNTED {
+        let mut turn = None;
+        measured(&mut || turn = Some(fleet.submit(number, BLOCKS)));
+        let verdict = turn.map(|turn| turn.verdict);
+        assert_eq!(verdict, Some(Verdict::Hold), "one turn runs already");
+    }
+    COUNTED as usize
+}
+
 /// One group of workers with room for twice what the sessions are.
 struct Fleet {
     scheduler: Scheduler,
@@ -80,8 +99,13 @@ struct Fleet {
 
 impl Fleet {
     fn new(admission: AdmissionConfig, workers: u32) -> Self {
+        Self::with(admission, GateConfig::default(), workers)
+    }
+
+    fn with(admission: AdmissionConfig, gates: GateConfig, workers: u32) -> Self {
         let config = Config {
             admission,
+            gates,
             limits: Limits {
                 sessions: 2 * SESSIONS as usize,
                 ..Limits::default()

@@ -251,9 +251,8 @@ impl Scorer<'_> {
 
     /// Whether somebody may take the turn whose sessions do not leave.
     fn avoids_leaving(&self, group: GroupId, wanted: &Wanted<'_>) -> bool {
-        let mut up = self.topology.up(group);
-        !self.departures.is_empty()
-            && up.any(|(id, _)| wanted.admits(id) && !self.departures.has(id))
+        let stays = |id| wanted.admits(id) && !self.departures.has(id);
+        !self.departures.is_empty() && self.topology.up(group).any(|(id, _)| stays(id))
     }
 
     /// What of the prompts that wait at each worker does not count, since this one is long and cold, and has

@@ -121,9 +121,12 @@ impl Line {
         let chunk = self.chunks.get_mut(at)?;
         let within = chunk.entries.binary_search_by_key(&number, |e| e.number);
         let entry = chunk.entries.remove(within.ok()?);
-        *chunk = Chunk::new(std::mem::take(&mut chunk.entries));
+        chunk.sum.turns -= 1;
+        chunk.sum.cost -= entry.cost;
         if chunk.entries.is_empty() {
             self.chunks.remove(at);
+        } else if chunk.sum.newest == number {
+            chunk.sum.newest = chunk.last();
         }
         Some(entry)
     }
