@@ -3,6 +3,7 @@
 //! A lock goes before everything. A free turn that only one target could take, or that nobody was set up
 //! to choose for, goes by the session's binding. Else the question is put together here (which models
 //! could take it, what their caches have of it, where the past stops to bind) and the room answers it.
+//! A [`Guide`] borrows the rooms that are read for it; nothing changes but lists and tables that it keeps.
 //! O(blocks + workers of the targets asked for).
 
 use std::borrow::Cow;
@@ -10,16 +11,18 @@ use std::sync::Arc;
 
 use crate::block::{Chain, Namespace};
 use crate::continuity::{
-    self, Asked, Base, BaseRule, Boundary, Candidates, Choice, Course, Evidence, Fleet as _,
-    IdKind, Lock, Model, ModelNote, Obeyed, Presence, Reason, Row, Traits,
+    self, Asked, Base, BaseRule, Boundary, Candidates, Choice, Chooser, Course, Evidence,
+    Fleet as _, IdKind, Lock, Model, ModelNote, Obeyed, Owners, Presence, Reason, Row, Traits,
 };
 use crate::error::{Error, Result};
-use crate::id::{ProgramId, TargetId};
-use crate::session::{Session, SessionId};
+use crate::id::{Micros, ProgramId, TargetId};
+use crate::prefix::PrefixIndex;
+use crate::session::{Session, SessionId, SessionRegistry};
 
 use super::Scheduler;
 use super::config::UNKNOWN_TTL;
-use super::topology::Apart;
+use super::scoring::Scratch;
+use super::topology::{Apart, Topology};
 use super::turn::Turn;
 
 /// The target of a turn, and how that was decided where there was a choice.
@@ -36,6 +39,17 @@ struct Going {
     tokens: u32,
     /// Whether the turn begins with all of that.
     is_extended: bool,
+}
+
+/// The parts of a scheduler that say which target answers.
+pub(super) struct Guide<'a> {
+    now: Micros,
+    topology: &'a Topology,
+    sessions: &'a SessionRegistry,
+    owners: &'a Owners,
+    chooser: &'a mut Chooser,
+    prefix: &'a PrefixIndex,
+    scratch: &'a mut Scratch,
 }
 
 impl Scheduler {
@@ -62,6 +76,48 @@ impl Scheduler {
         Ok(())
     }
 
+    /// The parts that say who answers.
+    pub(super) fn guide(&mut self) -> Guide<'_> {
+        Guide {
+            now: self.now,
+            topology: &self.topology,
+            sessions: &self.sessions,
+            owners: &self.owners,
+            chooser: &mut self.chooser,
+            prefix: &self.prefix,
+            scratch: &mut self.scratch,
+        }
+    }
+
+    /// The turn of a branch goes where it was chosen to go.
+    pub(super) fn note_course(
+        &mut self,
+        turn: &Turn<'_>,
+        program: Option<ProgramId>,
+        (chosen, binding): (&Chosen, Option<TargetId>),
+        chain: &Chain,
+    ) {
+        let Some(program) = program.filter(|_| turn.targets.len() > 1) else {
+            return;
+        };
+        if !self.chooser.is_asked() || chosen.choice.is_detour {
+            return;
+        }
+        let target = chosen.choice.target;
+        let base = self.guide().base(turn, chain.tokens());
+        let asked = Asked {
+            route: turn.ask.route,
+            grade: self.chooser.model(base.target.unwrap_or(target)).grade,
+            is_locked: chosen.choice.note.lock != Lock::Free,
+            free_turns: 0,
+            is_cold: chosen.note.as_ref().is_some_and(|note| note.is_cold()),
+        };
+        self.chooser
+            .go_on(program, binding, asked, (target, chain.tokens()));
+    }
+}
+
+impl Guide<'_> {
     fn base(&self, turn: &Turn<'_>, prompt_tokens: u32) -> Base {
         let traits = Traits {
             prompt_tokens,
@@ -129,7 +185,7 @@ impl Scheduler {
         let tokens = chain.tokens();
         let free = |evidence| {
             let fitting = self.fitting(turn, tokens);
-            continuity::choose_free(&fitting, evidence, binding, &self.topology)
+            continuity::choose_free(&fitting, evidence, binding, self.topology)
         };
         let Some(owner) = evidence.owner() else {
             return free(evidence);
@@ -281,33 +337,6 @@ impl Scheduler {
         }
         let is_too_long = warm.is_none() && self.topology.can_serve(current);
         is_too_long.then_some(Boundary::TooLong)
-    }
-
-    /// The turn of a branch goes where it was chosen to go.
-    pub(super) fn note_course(
-        &mut self,
-        turn: &Turn<'_>,
-        program: Option<ProgramId>,
-        (chosen, binding): (&Chosen, Option<TargetId>),
-        chain: &Chain,
-    ) {
-        let Some(program) = program.filter(|_| turn.targets.len() > 1) else {
-            return;
-        };
-        if !self.chooser.is_asked() || chosen.choice.is_detour {
-            return;
-        }
-        let target = chosen.choice.target;
-        let base = self.base(turn, chain.tokens());
-        let asked = Asked {
-            route: turn.ask.route,
-            grade: self.chooser.model(base.target.unwrap_or(target)).grade,
-            is_locked: chosen.choice.note.lock != Lock::Free,
-            free_turns: 0,
-            is_cold: chosen.note.as_ref().is_some_and(|note| note.is_cold()),
-        };
-        self.chooser
-            .go_on(program, binding, asked, (target, chain.tokens()));
     }
 }
 

@@ -62,7 +62,7 @@ impl Scheduler {
         let mut chain = self.reservations.spare_chain();
         let found = self.hash(turn, &mut chain).and_then(|_| {
             let known = self.known_session(turn, &mut chain);
-            let choice = self.destination(turn, known, &mut chain)?.choice;
+            let choice = self.guide().destination(turn, known, &mut chain)?.choice;
             if choice.is_waiting {
                 return Err(Error::owner_unavailable(
                     "a turn that is submitted waits for the owner of its lock",
@@ -207,7 +207,7 @@ impl Scheduler {
         settled: &mut Vec<Settled>,
     ) -> Result<Submitted> {
         let known = self.known_session(turn, chain);
-        let mut chosen = self.destination(turn, known, chain)?;
+        let mut chosen = self.guide().destination(turn, known, chain)?;
         let choice = chosen.choice;
         let binding = known.and_then(|id| self.sessions.get(id)?.binding);
         let membership = self.join(turn, known, chain, &choice);
@@ -249,8 +249,11 @@ impl Scheduler {
         choice: &Choice,
         membership: &Membership,
     ) -> Result<Reservation> {
-        let session = self.sessions.get(membership.session);
         let may_breach = self.may_breach(turn, choice);
+        let guide = self.guide();
+        let fitting = guide.fitting(turn, prompt_tokens);
+        let alternatives = alternatives(&fitting, choice, may_breach);
+        let session = self.sessions.get(membership.session);
         Ok(Reservation {
             tenant: session.map(|s| Arc::clone(s.tenant())).unwrap_or_default(),
             session: membership.session,
@@ -261,7 +264,7 @@ impl Scheduler {
             route: Route {
                 target: choice.target,
                 group: self.topology.target(choice.target)?.group,
-                alternatives: alternatives(&self.fitting(turn, prompt_tokens), choice, may_breach),
+                alternatives,
                 pin: choice.pin,
                 excluded: Vec::new(),
                 apart: Apart::of(turn),
