@@ -62,6 +62,7 @@ export {
   type ModelPrice,
   type ModelRow,
   metricsText,
+  type NamedSession,
   type OtelOptions,
   type OtelSpan,
   type OtelTracer,

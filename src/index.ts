@@ -118,7 +118,7 @@ export {
 export { parseBody } from './turn/bounds.js'
 export { decodeBody } from './turn/encoding.js'
 export type { Break, BreakCode } from './turn/portability.js'
-export type { Hold, TurnRequest } from './turn/request.js'
+export type { Hold, NamedSession, TurnRequest } from './turn/request.js'
 export type { SessionLike, StartedTool, ToolOwner } from './turn/tools.js'
 export type { AnswerWatch } from './turn/watch.js'
 export type { AnswerFacts, Turn, TurnInit } from './turn.js'

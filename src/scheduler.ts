@@ -75,12 +75,14 @@ import { abortError, waitForGo } from './turn/hold.js'
 import { canStrip, needsOf } from './turn/needs.js'
 import { type Break, breaksAt, ownerBook } from './turn/portability.js'
 import {
+  type NamedSession,
   type ReadRequest,
   type Recall,
   type RequestRules,
   readRequest,
   readWhole,
   routeOf,
+  sessionOf,
   type TurnRequest,
   tenantOf,
   tenantRule,
@@ -502,6 +504,14 @@ export class Scheduler {
   /** The tenant that a request with these headers belongs to; empty when it names none. */
   tenantOf(headers: HeadersLike): string {
     return tenantOf(readHeaders(headers), this.#rules)
+  }
+
+  /**
+   * The session that a request with these headers and this parsed body names, found where those of turns
+   * are; undefined where it names none. For `toolStarted`, `toolEnded` and `endSession`.
+   */
+  sessionOf(headers: HeadersLike, body?: unknown): NamedSession | undefined {
+    return sessionOf(readHeaders(headers), body, this.#rules)
   }
 
   /**

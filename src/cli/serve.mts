@@ -50,7 +50,8 @@ Editors complete it and check it with "$schema": "./node_modules/warmpath/gatewa
 Clients use it as their base URL: /v1/chat/completions, /v1/responses, /v1/messages.
 Also there: /healthz, /status, /receipts/ID, /v1/models, /v1/models/NAME.
 DELETE /sessions/ID says that a session of the caller is over; ID is the x-warmpath-session of its
-answers. What it occupied goes to others at once.
+answers. What it occupied goes to others at once. POST /tools/started and /tools/ended tell of the tool
+that a session runs between two turns; the guide on admission has a hook that does so.
 
 A trace file that reaches 256 MiB, or was there before, is moved aside: trace.jsonl becomes
 trace.000001.jsonl. With a key nobody can guess what stands behind a hash: make one with

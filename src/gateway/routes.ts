@@ -19,6 +19,7 @@ import {
   serveStatus,
 } from './inspect.js'
 import { passOn, passToOwner } from './pass.js'
+import { toolEnded, toolStarted } from './tools.js'
 import { type Parts, serveTurn } from './turns.js'
 
 /** `id` is what the path's one variable part holds, decoded. */
@@ -49,6 +50,8 @@ const ROUTES: readonly Route[] = [
   exact(/^\/metrics$/, READ, serveMetrics),
   exact(/^\/receipts\/([^/]+)$/, READ, serveReceipt),
   exact(/^\/sessions\/([^/]+)$/, ['DELETE'], endSession),
+  exact(/^\/tools\/started$/, ['POST'], toolStarted),
+  exact(/^\/tools\/ended$/, ['POST'], toolEnded),
   exact(/^\/v1\/models$/, READ, serveModels),
   // Names of models may have slashes in them, and clients send these as they are.
   open(/^\/v1\/models\/(.+)$/, READ, serveModel),

@@ -82,6 +82,12 @@ export interface Hold {
   readonly stream: boolean
 }
 
+/** A session by its name. */
+export interface NamedSession {
+  readonly session: string
+  readonly tenant: string
+}
+
 export interface ReadRequest {
   readonly path: string
   readonly dialect: Dialect
@@ -197,6 +203,19 @@ function factsOf(
 /** Above an item are the body and the list. */
 function checkItem(item: unknown): void {
   if (typeof item === 'object' && item !== null) checkLevels(item, 2)
+}
+
+/**
+ * The session that headers and body name as those of a turn do; absent where they name none. Throws
+ * INVALID_BODY for a body that throws.
+ */
+export function sessionOf(
+  headers: HeaderMap,
+  body: unknown,
+  rules: RequestRules,
+): NamedSession | undefined {
+  const { session } = readable(() => identify(headers, body))
+  return session === undefined ? undefined : { session, tenant: tenantOf(headers, rules) }
 }
 
 type TenantRule = (headers: HeaderMap) => string | undefined

@@ -6,9 +6,10 @@
 import { checkFields, checkString, refuseArgument } from '../argument.js'
 import type { Link } from '../link.js'
 import { native } from '../native.js'
+import type { NamedSession } from './request.js'
 
 /** A session: a turn of it, or its name as `turn.session` tells it. */
-export type SessionLike = string | { readonly session: string; readonly tenant: string }
+export type SessionLike = string | NamedSession
 
 /** Whose session it is, where it was given by name. */
 export interface ToolOwner {
