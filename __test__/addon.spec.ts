@@ -90,7 +90,7 @@ test('numbers that are no numbers of turns, tokens or times change nothing', (t)
     t.is(receipt(handle, id), null)
   }
   t.false(cancelTurn(handle, 1e6, 999, true, out()))
-  t.false(holdState(handle, 999, new Float64Array(28)))
+  t.false(holdState(handle, 999, new Float64Array(29)))
   t.throws(() => rerouteTurn(handle, 1e6, 999, false, out()), { code: 'WARMPATH_UNKNOWN_ID' })
   t.throws(() => completeTurn(handle, 1e6, 1, usage(1), lengths, NONE.ids, out()), {
     code: 'WARMPATH_INVALID_ARGUMENT',

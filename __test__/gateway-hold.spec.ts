@@ -5,6 +5,7 @@
 import { gzipSync } from 'node:zlib'
 import test, { type ExecutionContext } from 'ava'
 import type { GatewayConfig } from '../src/gateway/index.js'
+import { Scheduler } from '../src/index.js'
 import { openGateway, until } from './gateway-support.js'
 import { finish, open, send, start } from './support/http-client.js'
 import { answering, startWorker } from './support/http-worker.js'
@@ -151,17 +152,62 @@ test('a client that leaves while held takes its hold with it', async (t) => {
   t.is(worker.received.length, 0)
 })
 
-test('a client of the Anthropic API is told of the hold limit as of an overload', async (t) => {
-  const { gateway, isHeld, release } = await crowdedGateway(t, {}, 0.2)
-  const { path } = API['anthropic-messages']
-  const pending = send(gateway.url + path, requestOf('second', 'anthropic-messages'))
-  await isHeld()
-  const { status, body, headers } = await pending
-  t.is(status, 529)
-  t.is(JSON.parse(body).error.type, 'overloaded_error')
-  t.regex(String(headers['retry-after']), /^[1-9]\d*$/)
-  release()
-})
+/** When another turn that waited goes, if it does, and the limit; in seconds. */
+type Times = readonly [gone: number | undefined, limit: number]
+
+/** What a client is told at the limit. */
+async function atTheLimit(t: ExecutionContext, name: ApiName, [gone, limit]: Times) {
+  let now = 1_700_000_000_000
+  const worker = await startWorker(t, answering())
+  const scheduler = new Scheduler({
+    workers: [{ id: 'w0', url: worker.url }],
+    admission: { maxRunning: 1, holdLimitSeconds: limit },
+    clock: () => now,
+  })
+  const gateway = await openGateway(t, { scheduler })
+  const pass = (seconds: number) => {
+    now += 1_000 * seconds
+    scheduler.poll()
+  }
+  const { path } = API['openai-chat']
+  const first = await scheduler.submit({ path, ...requestOf('first') })
+  const next = scheduler.submit({ path, ...requestOf('next') }).catch(() => undefined)
+  const pending = send(gateway.url + API[name].path, requestOf('second', name))
+  await until(t, 'both are held', () => scheduler.status().holds === 2)
+  if (gone !== undefined) {
+    pass(gone)
+    first.complete()
+  }
+  pass(limit - (gone ?? 0))
+  const answer = await pending
+  await next
+  scheduler.close()
+  return answer
+}
+
+const TOLD = {
+  'openai-chat': [503, 'server_error'],
+  'openai-responses': [503, 'server_error'],
+  'anthropic-messages': [529, 'overloaded_error'],
+} as const
+
+for (const name of API_NAMES) {
+  test(`${name}: a client is told at the hold limit when its turn would have gone`, async (t) => {
+    const cases: [Times, string][] = [
+      [[10, 15], '5'],
+      [[10.5, 15], '6'],
+      [[1, 15], '1'],
+      [[200, 250], '59'],
+      [[undefined, 7], '7'],
+      [[undefined, 300], '59'],
+    ]
+    for (const [times, retryAfter] of cases) {
+      const { status, body, headers } = await atTheLimit(t, name, times)
+      const { type } = JSON.parse(body).error
+      t.deepEqual([status, type, headers['retry-after']], [...TOLD[name], retryAfter])
+    }
+  })
+}
 
 test('no client is kept alive whose API is not named', async (t) => {
   const hold = { keepAlive: ['openai-chat'] as const, keepAliveAfterMs: 20, keepAliveEveryMs: 20 }

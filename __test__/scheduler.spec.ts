@@ -445,7 +445,7 @@ test('a hold ends at its limit', async (t) => {
   const wait = f.scheduler.submit(crowdedTurn('h1'))
   f.pass(7001)
   const error = await t.throwsAsync(wait, { code: 'WARMPATH_HOLD_LIMIT' })
-  t.true(WarmpathError.is(error) && error.status === 503 && error.retryAfterSeconds === 5)
+  t.true(WarmpathError.is(error) && error.status === 503 && error.retryAfterSeconds === 8)
   t.like(f.scheduler.status(), { reservations: 2, holds: 0 })
   f.scheduler.close()
 })

@@ -71,6 +71,8 @@ export interface Settlement {
   readonly heldMs: number
   /** Whether what cannot travel has to be taken out of what is sent. */
   readonly stripped: boolean
+  /** Of a turn that reached the limit: how much longer it should have had to wait, where anybody knows. */
+  readonly expectedMs: number | undefined
 }
 
 /** How a turn waits at the moment. */
@@ -145,7 +147,7 @@ const OUT = {
   lock: 17,
   size: 18,
 } as const
-const SETTLEMENT = 10
+const SETTLEMENT = 11
 const SETTLEMENTS = 32
 const LOOK_EVERY_MS = 1000
 const MAX_DELAY_MS = 0x7fff_ffff
@@ -428,10 +430,20 @@ export class Link {
     const heldMs = (this.#out[at + 7] ?? 0) / 1000
     const why = this.#out[at + 8] ?? -1
     const stripped = this.#out[at + 9] === 1
-    due.push([
-      waiting.waiter,
-      { outcome, target, worker, rank, receipt, predictedCachedTokens, why, heldMs, stripped },
-    ])
+    const expectedMs = millis(this.#out[at + 10])
+    const settlement = {
+      outcome,
+      target,
+      worker,
+      rank,
+      receipt,
+      predictedCachedTokens,
+      why,
+      heldMs,
+      stripped,
+      expectedMs,
+    }
+    due.push([waiting.waiter, settlement])
   }
 
   /** Tells watchers their place: new ones at once, all once a second (O(held) a look-up). */
@@ -455,11 +467,10 @@ export class Link {
   #holdState(reservation: number): HoldState | undefined {
     const state = this.#state
     if (!native.holdState(this.#handle, reservation, state)) return undefined
-    const [position = 0, why = 0, expected = -1] = state
+    const [position = 0, why = 0, expected] = state
     if (position === 0) return undefined
     reasons ??= native.holdReasons() as HoldReason[]
-    const expectedMs = expected < 0 ? undefined : expected / 1000
-    return { position, reason: reasons[why] ?? 'room', expectedMs }
+    return { position, reason: reasons[why] ?? 'room', expectedMs: millis(expected) }
   }
 
   #arm(wakeAt: number): void {
@@ -494,6 +505,12 @@ function isAsTold(now: HoldState, told: HoldState | undefined): boolean {
 /** The addon writes -1 for nobody. */
 function known(number: number | undefined): number | undefined {
   return number === undefined || number < 0 ? undefined : number
+}
+
+/** Of microseconds that are not told where nobody knows. */
+function millis(number: number | undefined): number | undefined {
+  const micros = known(number)
+  return micros === undefined ? undefined : micros / 1000
 }
 
 function guarded<T>(run: () => T): T {

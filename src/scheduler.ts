@@ -614,7 +614,6 @@ export class Scheduler {
       link: this.#link,
       reservation,
       clock: this.#clock,
-      retryAfterSeconds: Math.ceil(this.#config.settings.admission.intervalMs / 1000),
       stream: read.facts?.stream ?? false,
       signal,
       onHold,

@@ -15,8 +15,6 @@ export interface HoldPlan {
   readonly link: Link
   readonly reservation: number
   readonly clock: Clock
-  /** Told to those whose hold reached its limit. */
-  readonly retryAfterSeconds: number
   /** The client asked for a stream. */
   readonly stream: boolean
   readonly signal: AbortSignal | undefined
@@ -70,7 +68,7 @@ export function waitForGo<T>(plan: HoldPlan, go: (settlement: Settlement) => T):
   const settle = (settlement: Settlement): void => {
     unhear()
     if (settlement.outcome !== Outcome.go) {
-      reject(holdError(settlement, plan.retryAfterSeconds))
+      reject(holdError(settlement))
       return
     }
     try {
@@ -101,11 +99,30 @@ export function abortError(signal: AbortSignal): WarmpathError {
   return new WarmpathError('WARMPATH_ABORTED', 'the client went away', { cause: signal.reason })
 }
 
-function holdError({ outcome, heldMs }: Settlement, retryAfterSeconds: number): WarmpathError {
+function holdError(settlement: Settlement): WarmpathError {
+  const { outcome, heldMs } = settlement
   const [code, message] = REFUSALS.get(outcome) ?? ['WARMPATH_PANIC', `outcome ${outcome}`]
-  const retry = code !== 'WARMPATH_CLOSED' && code !== 'WARMPATH_STATE_LOST'
+  const retryAfterSeconds = retryAfter(settlement)
   return new WarmpathError(code, message, {
     detail: { heldMs },
-    ...(retry ? { retryAfterSeconds } : {}),
+    ...(retryAfterSeconds === undefined ? {} : { retryAfterSeconds }),
   })
+}
+
+/**
+ * The longest time that is told, in seconds. The clients of OpenAI and Anthropic take less than a minute at
+ * its word, and of what is longer nothing: they come back within a second or so.
+ */
+const MOST_SECONDS = 59
+/** By when a worker that is gone may be back: a gateway asks such a one every two seconds. */
+const BACK_SECONDS = 5
+
+/**
+ * In how many whole seconds a repeat is worth trying. After the limit when the turn would have gone; where
+ * nobody has gone yet, so that nobody knows, in as long again as it has waited.
+ */
+function retryAfter({ outcome, expectedMs, heldMs }: Settlement): number | undefined {
+  if (outcome === Outcome.ownerUnavailable || outcome === Outcome.noWorker) return BACK_SECONDS
+  if (outcome !== Outcome.holdLimit) return undefined
+  return Math.min(Math.max(Math.ceil((expectedMs ?? heldMs) / 1000), 1), MOST_SECONDS)
 }

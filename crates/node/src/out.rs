@@ -10,7 +10,7 @@ use crate::choice;
 /// Where settled holds start; before it stand the common head and the decision.
 pub(crate) const SETTLED: usize = 18;
 /// Numbers of one settled hold.
-pub(crate) const SETTLED_SLOTS: usize = 10;
+pub(crate) const SETTLED_SLOTS: usize = 11;
 /// The shortest array that a call accepts: one settled hold a call makes progress.
 pub(crate) const LEAST: usize = SETTLED + SETTLED_SLOTS;
 
@@ -105,10 +105,14 @@ pub(crate) fn settled(core: &Scheduler, settled: &Settled, out: &mut [f64]) {
     let (code, go) = match &settled.outcome {
         Outcome::Go(go) => (0u8, Some(go)),
         Outcome::Closed => (2, None),
-        Outcome::HoldLimit => (3, None),
+        Outcome::HoldLimit(_) => (3, None),
         Outcome::OwnerUnavailable => (4, None),
         Outcome::NoWorker => (5, None),
         Outcome::StateLost => (6, None),
+    };
+    let expected = match settled.outcome {
+        Outcome::HoldLimit(expected) => expected,
+        _ => None,
     };
     out.copy_from_slice(&[
         settled.reservation.0 as f64,
@@ -121,5 +125,6 @@ pub(crate) fn settled(core: &Scheduler, settled: &Settled, out: &mut [f64]) {
         settled.held.0 as f64,
         go.map_or(NOBODY, |go| why(core, go)),
         go.map_or(0.0, stripped),
+        expected.map_or(NOBODY, |expected| expected.0 as f64),
     ]);
 }

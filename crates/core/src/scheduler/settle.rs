@@ -276,14 +276,15 @@ impl Scheduler {
         }
     }
 
-    /// Fails the holds whose limit has passed.
+    /// Fails the holds whose limit has passed. O(turns held) each, for their places.
     pub(super) fn expire_holds(&mut self, settled: &mut Vec<Settled>) {
         while let Some(&(at, id)) = self.deadlines.front() {
             if at > self.now && self.held_for(id).is_some() {
                 return;
             }
             self.deadlines.pop_front();
-            self.fail_hold(id, Outcome::HoldLimit, settled);
+            let expected = self.held(id).and_then(|held| held.expected);
+            self.fail_hold(id, Outcome::HoldLimit(expected), settled);
         }
     }
 

@@ -69,7 +69,7 @@ impl HoldEnd {
     fn of(outcome: &Outcome) -> Self {
         match outcome {
             Outcome::Go(_) => Self::Go,
-            Outcome::HoldLimit => Self::HoldLimit,
+            Outcome::HoldLimit(_) => Self::HoldLimit,
             Outcome::NoWorker => Self::NoWorker,
             Outcome::OwnerUnavailable => Self::OwnerUnavailable,
             Outcome::StateLost => Self::StateLost,

@@ -385,12 +385,44 @@ fn a_hold_ends_at_its_limit() {
     assert!(bench.scheduler.next_wake().is_some());
     bench.after(2);
     assert_eq!(bench.settled.len(), 1);
-    assert_eq!(bench.settled[0].outcome, Outcome::HoldLimit);
+    assert_eq!(bench.settled[0].outcome, Outcome::HoldLimit(None));
     assert_eq!(bench.settled[0].reservation, held);
     assert_eq!(
         bench.scheduler.cancel(bench.now, held, &mut bench.settled),
         Found::Late
     );
+}
+
+#[test]
+fn a_hold_that_ends_at_its_limit_says_how_much_longer_it_should_have_taken() {
+    let config = Config {
+        hold_limit: Some(Micros::from_secs(15)),
+        gates: crate::admission::GateConfig {
+            max_running: Some(1),
+            ..Default::default()
+        },
+        ..Config::default()
+    };
+    let mut bench = Bench::with(config, None);
+    bench.health(B, Health::Removed);
+    let (first, _) = bench.go("a", &tokens(1, 64));
+    let waiting = ["b", "c", "d"].map(|name| bench.hold(name, &tokens(2, 64)));
+    bench.after(10);
+    bench.complete(first, &Completion::default());
+    // One has gone after ten seconds: the next would in ten more, of which five are over.
+    bench.after(5);
+    let ends: Vec<_> = bench.settled.drain(..).collect();
+    assert_eq!(ends.len(), 3);
+    for (end, id) in ends.iter().zip(waiting) {
+        assert_eq!(end.reservation, id);
+        match end.outcome {
+            Outcome::Go(_) => assert_eq!(id, waiting[0]),
+            Outcome::HoldLimit(Some(Micros(more))) => {
+                assert!((4_900_000..=5_100_000).contains(&more), "{more}");
+            }
+            ref other => panic!("{other:?}"),
+        }
+    }
 }
 
 #[test]

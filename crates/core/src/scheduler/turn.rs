@@ -214,8 +214,9 @@ pub enum Outcome {
     StateLost,
     /// No worker of its target is up.
     NoWorker,
-    /// It waited as long as the configuration allows.
-    HoldLimit,
+    /// It waited as long as the configuration allows. How much longer it should have had to, where enough
+    /// others have waited before.
+    HoldLimit(Option<Micros>),
     /// The scheduler was closed.
     Closed,
 }

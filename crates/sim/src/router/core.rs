@@ -144,7 +144,7 @@ impl CoreRouter {
                 Outcome::OwnerUnavailable
                 | Outcome::StateLost
                 | Outcome::NoWorker
-                | Outcome::HoldLimit
+                | Outcome::HoldLimit(_)
                 | Outcome::Closed => {
                     self.turns.remove(&settled.reservation);
                     self.reservations.remove(&turn);
