@@ -476,8 +476,8 @@ export class Scheduler {
   }
 
   /**
-   * What the scheduler knows, as bytes for `restore` after a restart: cached prefixes, sessions,
-   * owners of tool calls and provider state. Nothing in flight. Chunk by chunk, while turns go on;
+   * What the scheduler knows, as bytes for `restore` after a restart: cached prefixes, sessions and where
+   * they stay, owners of tool calls and provider state. Nothing in flight. Chunk by chunk, while turns go on;
    * together the chunks are the state at the last one. Throws SNAPSHOT_SUPERSEDED when another one is
    * begun meanwhile.
    */

@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use warmpath_core::admission::ThunderAgentConfig;
+use warmpath_core::affinity::{AffinityConfig, AffinityNote, Came, Mode, Tie};
 use warmpath_core::continuity::Owner;
+use warmpath_core::load::Untracked;
 use warmpath_core::receipt::Reported;
 use warmpath_core::scheduler::{
     AdmissionConfig, Completion, Config, GroupOptions, Health, Ids, Limits, Placement, Prompt,
@@ -84,10 +86,16 @@ struct World {
     calls: u64,
 }
 
+/// A fleet whose sessions stay where they are.
 fn fleet(limits: Limits, names: &[(&str, [&str; 2])]) -> Scheduler {
+    let affinity = AffinityConfig {
+        mode: Mode::Hard,
+        ..AffinityConfig::default()
+    };
     fleet_of(
         Config {
             limits,
+            affinity,
             ..Config::default()
         },
         names,
@@ -262,6 +270,14 @@ impl World {
         Some((target, rows.collect()))
     }
 
+    /// What the home of its session had to do with where a turn went.
+    fn stay(&self, verdict: &Verdict) -> Option<AffinityNote> {
+        let Verdict::Go(placement) = verdict else {
+            return None;
+        };
+        self.scheduler.receipt(placement.receipt)?.affinity
+    }
+
     fn seen(&self) -> impl PartialEq + std::fmt::Debug {
         let status = self.scheduler.status();
         let workers = (0..4).map(|w| {
@@ -396,6 +412,7 @@ proptest! {
                 (Ok(a), Ok(b)) => {
                     prop_assert_eq!((a.target, a.lock, a.derived), (b.target, b.lock, b.derived));
                     prop_assert_eq!(a.program, b.program);
+                    prop_assert_eq!(again.stay(&a.verdict), world.stay(&b.verdict), "{:?}", ask);
                     for (world, id) in [(&mut again, a.reservation), (&mut world, b.reservation)] {
                         world.live.push(id);
                         world.apply(&Op::Complete(0, true, None));
@@ -512,6 +529,56 @@ fn a_restart_is_not_noticed_by_a_session() {
     assert_eq!(placement.predicted_cached_tokens, 30);
     assert_eq!(again.scheduler.status().sessions, 2);
     assert_eq!(again.scheduler.status().counters.submitted, 3);
+}
+
+#[test]
+fn a_session_is_at_home_after_a_restart() {
+    let mut world = World::new(Limits::default());
+    let mut ask = Ask {
+        targets: 0,
+        worker: 1,
+        ..ask_of(1, &[1, 2, 3])
+    };
+    go(&mut world, &ask);
+    world.apply(&Op::Complete(0, true, None));
+    let bytes = world.write();
+    let (mut again, _) = world.restored(&bytes, Limits::default());
+    let busy = Untracked {
+        requests: 50,
+        tokens: 1_000_000,
+    };
+    let home = WorkerId(1);
+    let set = again
+        .scheduler
+        .set_untracked(seconds(world.now + 1), home, busy, &mut Vec::new());
+    set.expect("the worker is there");
+    again.now += 2;
+    ask.path.push(0);
+    let free = |ask: &Ask, world: &mut World| {
+        let now = world.tick();
+        let submitted = with_turn(ask, |turn| {
+            let turn = Turn { pin: None, ..*turn };
+            world.scheduler.submit(now, &turn, &mut Vec::new())
+        });
+        let verdict = submitted.expect("somebody is up").verdict;
+        let Verdict::Go(placement) = verdict else {
+            panic!("nothing is held here");
+        };
+        (placement.worker, world.stay(&verdict))
+    };
+    let stayed = AffinityNote {
+        worker: home,
+        tie: Tie::Own,
+        came: Came::Stayed,
+    };
+    assert_eq!(free(&ask, &mut again), (home, Some(stayed)));
+    // Nobody else is drawn there.
+    let stranger = Ask {
+        session: 2,
+        path: vec![2, 2],
+        ..ask
+    };
+    assert_eq!(free(&stranger, &mut again), (WorkerId(0), None));
 }
 
 #[test]

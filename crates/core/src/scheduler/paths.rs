@@ -132,12 +132,12 @@ impl Paths {
         })
     }
 
-    /// Enters a path that a snapshot had.
-    pub(super) fn enter(&mut self, branch: &Returning, frontier: Frontier) {
+    /// Enters a path that a snapshot had, which began with so many blocks.
+    pub(super) fn enter(&mut self, branch: &Returning, opened: u32, frontier: Frontier) {
         let path = Path {
             session: branch.session,
             frontier,
-            opened: branch.path.opened,
+            opened,
             memo: None,
             body: None,
             namespace: Namespace::COMMON,

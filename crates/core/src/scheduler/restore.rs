@@ -7,12 +7,13 @@
 //! learns again from each program's next turn. O(bytes), in one call: before the first turn.
 use hashbrown::{HashMap, HashSet};
 
+use crate::affinity::{Homes, Mode};
 use crate::block::TokenRate;
 use crate::continuity::{Owners, OwnersImage};
 use crate::error::{Error, Result};
 use crate::id::{GroupId, Micros, TargetId, WorkerId};
 use crate::prefix::{self, PrefixIndex, Terms};
-use crate::session::{SessionRegistry, SessionsImage};
+use crate::session::{OpenedPath, SessionRegistry, SessionsImage};
 use crate::snapshot::{
     Downtime, Dropped, Kind, Reader, RestoreOptions, Restored, invalid, read_frames,
 };
@@ -91,10 +92,16 @@ impl Scheduler {
         let moved = |at| terms.moved(at).unwrap_or_default();
         let (sessions, returning) =
             SessionRegistry::rebuild(image.sessions, limits.sessions, target_of, moved);
-        let mut paths = Paths::default();
+        let (mut paths, mut homes) = (Paths::default(), Homes::default());
         for branch in &returning {
-            if let Some(frontier) = index.path(branch.program, branch.path.path)? {
-                paths.enter(branch, frontier);
+            if let Some(OpenedPath { path, opened }) = branch.was.path
+                && let Some(frontier) = index.path(branch.program, path)?
+            {
+                paths.enter(branch, opened, frontier);
+            }
+            let stays = self.config.affinity.mode != Mode::Off;
+            if let Some(home) = branch.was.home.filter(|_| stays).and_then(worker_of) {
+                homes.settle(branch.program, home);
             }
         }
         let owners = Owners::rebuild(&image.owners, limits.owners, target_of, worker_of);
@@ -103,6 +110,7 @@ impl Scheduler {
             now,
             prefix,
             paths,
+            homes,
             sessions,
             owners,
             rates: fleet.rates,
@@ -123,6 +131,7 @@ impl Scheduler {
         self.snapshots += 1;
         self.prefix = rooms.prefix;
         self.paths = rooms.paths;
+        self.homes = rooms.homes;
         self.sessions = rooms.sessions;
         for program in self.sessions.living() {
             self.tally.begun(program);
@@ -143,6 +152,7 @@ struct Rooms {
     now: Micros,
     prefix: PrefixIndex,
     paths: Paths,
+    homes: Homes,
     sessions: SessionRegistry,
     owners: Owners,
     rates: Vec<(GroupId, TokenRate)>,

@@ -5,11 +5,14 @@
 //! rooms, then what has changed meanwhile, as long as there is any, and in the slice that finds
 //! nothing more to do the names of the fleet and the counters. Turns that come between two slices
 //! change less than a slice writes, so that ends; what a snapshot holds is the state at its last slice.
+use crate::affinity::Homes;
 use crate::error::{Error, Result};
-use crate::id::Micros;
+use crate::id::{Micros, ProgramId};
+use crate::session::Whereabouts;
 use crate::snapshot::{Budget, Encode, Frames, Kind, Progress};
 
 use super::Scheduler;
+use super::paths::Paths;
 use super::topology::Health;
 
 /// A snapshot that is being written: how far it has got.
@@ -103,7 +106,6 @@ impl Scheduler {
         out: &mut Vec<u8>,
     ) -> Stage {
         let Snapshot { stage, frames, .. } = snapshot;
-        let paths = &self.paths;
         let (progress, next) = match *stage {
             Stage::Head => {
                 Frames::head(out);
@@ -114,8 +116,8 @@ impl Scheduler {
                 (frames.write(Kind::Runs, out, write), Stage::Sessions)
             }
             Stage::Sessions => {
-                let path_of = |program| paths.image(program);
-                let write = |out: &mut Vec<u8>| self.sessions.write(path_of, budget, out);
+                let place_of = whereabouts(&self.paths, &self.homes);
+                let write = |out: &mut Vec<u8>| self.sessions.write(place_of, budget, out);
                 (frames.write(Kind::Sessions, out, write), Stage::Owners)
             }
             Stage::Owners => {
@@ -141,13 +143,13 @@ impl Scheduler {
         budget: &mut Budget,
         out: &mut Vec<u8>,
     ) -> Progress {
-        let (prefix, paths) = (&mut self.prefix, &self.paths);
+        let prefix = &mut self.prefix;
         let runs = frames.write(Kind::Runs, out, |out| {
             prefix.write_changed_runs(budget, out)
         });
-        let path_of = |program| paths.image(program);
+        let place_of = whereabouts(&self.paths, &self.homes);
         let sessions = frames.write(Kind::Sessions, out, |out| {
-            self.sessions.write_changed(path_of, budget, out)
+            self.sessions.write_changed(place_of, budget, out)
         });
         let owners = frames.write(Kind::Owners, out, |out| self.owners.write(budget, out));
         match [runs, sessions, owners].contains(&Progress::More) {
@@ -182,5 +184,13 @@ impl Scheduler {
         self.prefix.write_places(out);
         self.sessions.write_counts(out);
         out.put_u64s(&self.counters.list());
+    }
+}
+
+/// Where each branch of a session is.
+fn whereabouts<'a>(paths: &'a Paths, homes: &'a Homes) -> impl Fn(ProgramId) -> Whereabouts + 'a {
+    |program| Whereabouts {
+        path: paths.image(program),
+        home: homes.of(program).map(|home| home.0),
     }
 }

@@ -20,7 +20,7 @@ use crate::id::{Micros, ProgramId, TargetId};
 use crate::snapshot::Watch;
 pub use branch::{Branch, Phase};
 use order::Order;
-pub(crate) use snapshot::{OpenedPath, Returning, SessionsImage};
+pub(crate) use snapshot::{OpenedPath, Returning, SessionsImage, Whereabouts};
 
 /// How many concurrent chains of one session are told apart. Further ones share the last place and
 /// are not tracked by admission.

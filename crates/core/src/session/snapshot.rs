@@ -1,6 +1,7 @@
 //! How are sessions written down, a slice at a time, and read again?
 //!
-//! Session by session with their branches, and with the path of each branch, which the caller knows.
+//! Session by session with their branches, and with the path and the home of each branch, which the caller
+//! knows.
 //! Nothing in flight is written: after a restart every branch is idle, and what it had in flight may be
 //! sent again. Sessions that change between slices are noted and written again. When they are read,
 //! the ones that were used last are kept, as many as there is room for. O(what a slice writes); reading
@@ -28,6 +29,14 @@ pub(crate) struct OpenedPath {
     pub(crate) opened: u32,
 }
 
+/// Where a branch is, in the numbers of the scheduler that wrote it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Whereabouts {
+    pub(crate) path: Option<OpenedPath>,
+    /// The worker that it stays with.
+    pub(crate) home: Option<u32>,
+}
+
 /// The sessions as a snapshot has them.
 #[derive(Debug, Default)]
 pub(crate) struct SessionsImage {
@@ -45,15 +54,15 @@ struct SessionImage {
     binding: Option<u32>,
     turns: u64,
     last_used: Micros,
-    branches: Vec<(Branch, Option<OpenedPath>)>,
+    branches: Vec<(Branch, Whereabouts)>,
 }
 
-/// A branch that has a path to be entered again.
+/// A branch that has come back.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Returning {
     pub(crate) session: SessionId,
     pub(crate) program: ProgramId,
-    pub(crate) path: OpenedPath,
+    pub(crate) was: Whereabouts,
 }
 
 impl SessionRegistry {
@@ -77,7 +86,7 @@ impl SessionRegistry {
     /// Writes sessions that have not been written yet.
     pub(crate) fn write(
         &mut self,
-        path_of: impl Fn(ProgramId) -> Option<OpenedPath>,
+        place_of: impl Fn(ProgramId) -> Whereabouts,
         budget: &mut Budget,
         out: &mut Vec<u8>,
     ) -> Progress {
@@ -94,7 +103,7 @@ impl SessionRegistry {
                 break Progress::More;
             }
             if self.slots[slot as usize].session.is_some() {
-                self.write_session(slot, &path_of, budget, out);
+                self.write_session(slot, &place_of, budget, out);
             }
             budget.charge(1);
             watch.pass();
@@ -106,7 +115,7 @@ impl SessionRegistry {
     /// Writes again what has changed since it was written.
     pub(crate) fn write_changed(
         &mut self,
-        path_of: impl Fn(ProgramId) -> Option<OpenedPath>,
+        place_of: impl Fn(ProgramId) -> Whereabouts,
         budget: &mut Budget,
         out: &mut Vec<u8>,
     ) -> Progress {
@@ -116,7 +125,7 @@ impl SessionRegistry {
         while !budget.is_spent()
             && let Some((slot, _)) = watch.take()
         {
-            self.write_session(slot, &path_of, budget, out);
+            self.write_session(slot, &place_of, budget, out);
         }
         let progress = match watch.has_changes() {
             true => Progress::More,
@@ -137,7 +146,7 @@ impl SessionRegistry {
     fn write_session(
         &self,
         slot: u32,
-        path_of: impl Fn(ProgramId) -> Option<OpenedPath>,
+        place_of: impl Fn(ProgramId) -> Whereabouts,
         budget: &mut Budget,
         out: &mut Vec<u8>,
     ) {
@@ -147,13 +156,13 @@ impl SessionRegistry {
         let session = session.and_then(|slot| slot.session.as_ref());
         out.put_u8(u8::from(session.is_some()));
         if let Some(session) = session {
-            session.write(path_of, out);
+            session.write(place_of, out);
         }
         budget.charge(SESSION_UNITS + out.len() - start);
     }
 
-    /// A registry with room for `max_sessions` that holds what is left of a snapshot, and which
-    /// branches have paths. `target_of` finds the snapshot's targets among ours, `moved` puts its times on
+    /// A registry with room for `max_sessions` that holds what is left of a snapshot, and where its
+    /// branches were. `target_of` finds the snapshot's targets among ours, `moved` puts its times on
     /// our clock.
     pub(crate) fn rebuild(
         image: SessionsImage,
@@ -197,13 +206,11 @@ impl SessionRegistry {
             let frontier = scoped_frontier(&image.tenant, branch.frontier());
             self.by_frontier.insert(frontier, id);
         }
-        let paths = image.branches.iter();
-        returning.extend(paths.filter_map(|(branch, path)| {
-            Some(Returning {
-                session: id,
-                program: branch.program,
-                path: (*path)?,
-            })
+        let branches = image.branches.iter();
+        returning.extend(branches.map(|&(ref branch, was)| Returning {
+            session: id,
+            program: branch.program,
+            was,
         }));
         if let Some(session) = self.get_mut(id) {
             session.binding = image.binding.and_then(target_of);
@@ -215,7 +222,7 @@ impl SessionRegistry {
 }
 
 impl Session {
-    fn write(&self, path_of: impl Fn(ProgramId) -> Option<OpenedPath>, out: &mut Vec<u8>) {
+    fn write(&self, place_of: impl Fn(ProgramId) -> Whereabouts, out: &mut Vec<u8>) {
         out.put_text(&self.tenant);
         match &self.name {
             SessionName::Named(name) => {
@@ -240,13 +247,17 @@ impl Session {
         out.put_len(self.branches.len());
         for branch in &self.branches {
             branch.write(out);
-            let path = path_of(branch.program);
+            let Whereabouts { path, home } = place_of(branch.program);
             out.put_u8(u8::from(path.is_some()));
             if let Some(OpenedPath { path, opened }) = path {
                 out.put_u32(path.slot);
                 out.put_u32(path.run);
                 out.put_u32(path.offset);
                 out.put_u32(opened);
+            }
+            out.put_u8(u8::from(home.is_some()));
+            if let Some(home) = home {
+                out.put_u32(home);
             }
         }
     }
@@ -321,7 +332,8 @@ impl SessionImage {
                     opened: reader.u32()?,
                 })
             })?;
-            Ok((branch, path))
+            let home = reader.option(Reader::u32)?;
+            Ok((branch, Whereabouts { path, home }))
         })?;
         match branches.len() <= MAX_BRANCHES && turns <= u64::MAX / 2 {
             true => Ok(Self {

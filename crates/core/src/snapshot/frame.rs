@@ -14,7 +14,7 @@ use crate::{Error, Result};
 const MAGIC: &[u8; 8] = b"WPSNAP\r\n";
 
 /// The version of the format. Whatever changes the meaning of a byte raises it.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 /// What a frame holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

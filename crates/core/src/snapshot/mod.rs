@@ -1,7 +1,7 @@
 //! What must outlive a restart, and how is it written down?
 //!
 //! A snapshot is a list of bytes: what the prefix index believes, the sessions with their bindings,
-//! branches and paths, who owns which id, what the token rates are, and the counters. What is in
+//! branches, paths and homes, who owns which id, what the token rates are, and the counters. What is in
 //! flight, held or in admission's hands is not in it: those are connections, and they are gone.
 //! Receipts are not either.
 //!
