@@ -49,6 +49,13 @@ export declare function cancelTurn(handle: SchedulerHandle, now: number, reserva
 /** Every worker that could take the turn now, the cheapest first, as JSON. */
 export declare function candidates(handle: SchedulerHandle, now: number, head: Uint32Array, ids: Uint8Array, prompt: Uint8Array, out: Float64Array): string
 
+/**
+ * Writes the body that `body` is with its `changes` into `out`, and returns its length: 0 when such a
+ * body has to be written anew, or when it does not fit. `changes`: names and JSON, back to back;
+ * `lengths`: three of each change.
+ */
+export declare function changeBody(body: Uint8Array, changes: Uint8Array, lengths: Uint32Array, out: Uint8Array): number
+
 /** Refuses options as opening a scheduler with them would; opens nothing. */
 export declare function checkOptions(options: string): void
 

@@ -842,6 +842,7 @@ module.exports.addWorker = nativeBinding.addWorker
 module.exports.beginSnapshot = nativeBinding.beginSnapshot
 module.exports.cancelTurn = nativeBinding.cancelTurn
 module.exports.candidates = nativeBinding.candidates
+module.exports.changeBody = nativeBinding.changeBody
 module.exports.checkOptions = nativeBinding.checkOptions
 module.exports.closeScheduler = nativeBinding.closeScheduler
 module.exports.completeTurn = nativeBinding.completeTurn

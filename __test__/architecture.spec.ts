@@ -76,7 +76,7 @@ const CRATES: Record<string, readonly string[]> = {
   trace: ['core'],
   wire: ['core'],
   feed: ['core', 'wire'],
-  node: ['core', 'feed', 'sim', 'trace'],
+  node: ['body', 'core', 'feed', 'sim', 'trace'],
 }
 
 function filesBelow(folder: string, keep: (name: string) => boolean): string[] {

@@ -194,15 +194,6 @@ test('state: reasoning that other providers seal in chat messages', (t) => {
   }
 })
 
-test('the model is replaced in its place', (t) => {
-  for (const dialect of [chat, responses, anthropic]) {
-    const body = { stream: true, model: 'a', messages: [1] }
-    t.is(JSON.stringify(dialect.withModel(body, 'b')), '{"stream":true,"model":"b","messages":[1]}')
-    t.is(body.model, 'a')
-    t.is(JSON.stringify(dialect.withModel({ x: 1 }, 'b')), '{"x":1,"model":"b"}')
-  }
-})
-
 test('errors in the shape of the dialect', (t) => {
   t.deepEqual(chat.errorBody(503, 'WARMPATH_NO_WORKER', 'none'), {
     error: { message: 'none', type: 'server_error', param: null, code: 'WARMPATH_NO_WORKER' },

@@ -64,8 +64,8 @@ test('a model that is called otherwise upstream is asked for by that name, all e
     headers: { 'content-encoding': 'gzip' },
   })
   t.is(origin, 'engine')
-  t.is(engine.received[0]?.body, init.body as string)
-  t.is(JSON.parse(init.body as string).model, 'org/m')
+  t.is(engine.received[0]?.body, String(init.body))
+  t.is(String(init.body), RAW.replace('"m"', '"org/m"'))
 })
 
 test('tokens that come too late leave the turn to its text', async (t) => {

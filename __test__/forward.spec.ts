@@ -2,7 +2,8 @@ import test from 'ava'
 import fc from 'fast-check'
 
 import {
-  askForUsage,
+  ASK_FOR_USAGE,
+  changed,
   requestHeaders,
   responseHeaders,
   UsageChunkFilter,
@@ -109,12 +110,13 @@ for (const [base, path, url] of addresses) {
 
 test('usage is asked for beside the other stream options', (t) => {
   const body = { model: 'm', stream: true, stream_options: { include_obfuscation: false } }
-  t.deepEqual(askForUsage(body), {
+  t.deepEqual(changed(body, [ASK_FOR_USAGE]), {
     model: 'm',
     stream: true,
     stream_options: { include_obfuscation: false, include_usage: true },
   })
-  t.deepEqual(askForUsage({ stream_options: null }), { stream_options: { include_usage: true } })
+  const asked = { stream_options: { include_usage: true } }
+  t.deepEqual(changed({ stream_options: null }, [ASK_FOR_USAGE]), asked)
 })
 
 const events = [

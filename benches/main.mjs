@@ -8,12 +8,14 @@ import { loadavg } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { decisionRows } from './rows/decision.mjs'
+import { forwardRows } from './rows/forward.mjs'
 import { sessionRows } from './rows/sessions.mjs'
 import { throughputRows } from './rows/throughput.mjs'
 import { tokenRows } from './rows/tokens.mjs'
 
 const BENCHES = {
   decision: decisionRows,
+  forward: forwardRows,
   tokens: tokenRows,
   sessions: sessionRows,
   throughput: throughputRows,

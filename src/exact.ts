@@ -26,6 +26,7 @@ import { parseBody } from './turn/bounds.js'
 import { decodeBody } from './turn/encoding.js'
 import { abortError } from './turn/hold.js'
 import type { TurnRequest } from './turn/request.js'
+import { sentBody } from './turn/sent.js'
 
 export interface ExactParts {
   readonly link: Link
@@ -203,9 +204,9 @@ export class Exact {
     return found
   }
 
-  #requestTo(worker: KnownWorker, { request, dialect, body, raw, target }: Prompt) {
-    const isRenamed = target.model !== undefined && body.model !== target.model
-    const sent = isRenamed ? dialect.withModel(body, target.model ?? '') : body
+  #requestTo(worker: KnownWorker, { request, body, raw, target }: Prompt) {
+    const { model } = target
+    const isRenamed = model !== undefined && body.model !== model
     return {
       url: upstreamUrl(worker.url, request.path),
       headers: requestHeaders({
@@ -214,10 +215,7 @@ export class Exact {
         worker: worker.headers,
         extra: this.#parts.forwardHeaders,
       }),
-      body:
-        raw === undefined || isRenamed
-          ? JSON.stringify(sent)
-          : (raw as string | Uint8Array<ArrayBuffer>),
+      body: sentBody(body, raw, isRenamed ? [{ name: 'model', value: model }] : []),
     }
   }
 }

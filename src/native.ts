@@ -45,6 +45,7 @@ export interface NativeFace {
     body: Uint8Array,
     member: number,
   ): number
+  changeBody(body: Uint8Array, changes: Uint8Array, lengths: Uint32Array, out: Uint8Array): number
   submitTurn(...turn: FramedTurn): number
   promptTokens(
     handle: SchedulerHandle,

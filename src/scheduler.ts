@@ -87,6 +87,7 @@ import {
   tenantOf,
   tenantRule,
 } from './turn/request.js'
+import { sentBody } from './turn/sent.js'
 import { refuseStrangers } from './turn/strangers.js'
 import {
   knownSession,
@@ -116,6 +117,11 @@ export interface Destination {
   readonly hasOwnCredential: boolean
   /** Headers of a request to it on behalf of a client. */
   headers(client?: HeadersLike): Record<string, string>
+  /**
+   * The body of a request to it, with the model called as it is there. `raw` is what `body` was parsed
+   * from, without content encodings: sent on as it came, but for that name. O(bytes).
+   */
+  body(body: Record<string, unknown>, raw?: Uint8Array | string): string | Uint8Array<ArrayBuffer>
 }
 
 /** A turn that the core has taken in. */
@@ -798,6 +804,10 @@ export class Scheduler {
           worker: worker.headers,
           extra,
         }),
+      body: (body, raw) => {
+        const isRenamed = model !== undefined && body.model !== model
+        return sentBody(body, raw, isRenamed ? [{ name: 'model', value: model }] : [])
+      },
     }
   }
 }

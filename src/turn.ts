@@ -4,10 +4,10 @@
  * `fetch(turn.url, turn.init)` and `turn.observe(response)` are the whole life of most turns. A
  * turn that is neither observed nor ended is ended when it is disposed or collected, so that
  * forgetting one costs its room for a while and not for ever. The request body is the client's own
- * bytes wherever nothing in it has to change.
+ * bytes but for the members that have to change.
  *
- * Cost: `init` is built when it is first read (re-serialising the body only when the model name, or what
- * is asked of the upstream on the client's behalf, must change). Makes no decision.
+ * Cost: `init` is built when it is first read (turn/sent.ts has what a body costs; one that has reasoning
+ * taken out of it is written anew). Makes no decision.
  */
 import { isDeepStrictEqual } from 'node:util'
 import type { Logger } from './config/index.js'
@@ -15,6 +15,7 @@ import { sealedPieces, type Usage, withoutSealed } from './dialects/index.js'
 import { WarmpathError } from './errors.js'
 import { affinityId } from './forward/affinity.js'
 import {
+  type Change,
   hasOwnCredential,
   requestHeaders,
   upstreamUrl,
@@ -26,12 +27,13 @@ import type { KnownTarget, KnownWorker } from './link/topology.js'
 import type { Completion, Link, LockName, Placement } from './link.js'
 import { type AffinityKnob, affinityKnob } from './providers/index.js'
 import type { TurnTrace } from './trace/index.js'
-import { type Behalf, behalfOf, takersOf, withBehalf } from './turn/behalf.js'
+import { type Behalf, behalfOf, changesFor, takersOf } from './turn/behalf.js'
 import { checkAnswer, checkResponse } from './turn/check.js'
 import { isEventStream, observeResponse } from './turn/observe.js'
 import { type Break, breaksAt, foreignSeals, ownerBook } from './turn/portability.js'
 import type { ReadRequest } from './turn/request.js'
 import { Reservation } from './turn/reservation.js'
+import { type SentBody, sentBody } from './turn/sent.js'
 import { AnswerWatch } from './turn/watch.js'
 
 /** What `fetch` takes beside the address. */
@@ -381,6 +383,7 @@ export class Turn {
   #build(): TurnInit {
     const { read, forwardHeaders, signal } = this.#plan
     const body = this.#body()
+    const affinity = this.#affinity('header')
     return {
       method: 'POST',
       headers: requestHeaders({
@@ -388,7 +391,7 @@ export class Turn {
         auth: this.#target.auth,
         worker: {
           ...rankHeader(this.#route.rank),
-          ...this.#affinity('header'),
+          ...(affinity && { [affinity.name]: affinity.value }),
           ...this.#worker.headers,
         },
         extra: forwardHeaders,
@@ -399,33 +402,31 @@ export class Turn {
     }
   }
 
-  #body(): string | Uint8Array<ArrayBuffer> | undefined {
-    const { body, raw, dialect, facts } = this.#plan.read
+  #body(): SentBody | undefined {
+    const { body, raw, dialect } = this.#plan.read
     if (body === undefined) return undefined
-    const renamed = this.model !== '' && facts?.model !== this.model
-    const behalf = this.#behalf()
+    const { stripped } = this.#route
     const foreign = this.#foreignSeals()
-    const strips = this.#route.stripped || foreign.size > 0
-    const affinity = this.#affinity('body')
-    if (
-      raw !== undefined &&
-      !renamed &&
-      !behalf.usage &&
-      !behalf.tokens &&
-      !strips &&
-      affinity === undefined
-    ) {
-      return raw as string | Uint8Array<ArrayBuffer>
+    if (!stripped && foreign.size === 0) return sentBody(body, raw, this.#changes())
+    const bare = withoutSealed(body, dialect.items, stripped ? undefined : foreign)
+    return sentBody(bare, undefined, this.#changes())
+  }
+
+  /** Of the body, besides what is taken out of it. */
+  #changes(): Change[] {
+    const { model } = this
+    const changes: Change[] = []
+    if (model !== '' && this.#plan.read.facts?.model !== model) {
+      changes.push({ name: 'model', value: model })
     }
-    const ids = this.#route.stripped ? undefined : foreign
-    const bare = strips ? withoutSealed(body, dialect.items, ids) : body
-    const sent = renamed ? dialect.withModel(bare, this.model) : bare
-    const whole = affinity === undefined ? sent : { ...sent, ...affinity }
-    return jsonOf(withBehalf(whole, behalf))
+    const affinity = this.#affinity('body')
+    if (affinity !== undefined) changes.push(affinity)
+    changes.push(...changesFor(this.#behalf()))
+    return changes
   }
 
   /** What the provider is to be told in this place, unless the client has. */
-  #affinity(place: AffinityKnob['place']): Record<string, string> | undefined {
+  #affinity(place: AffinityKnob['place']): { name: string; value: string } | undefined {
     const { affinity, provider, auth, name } = this.#target
     const { read } = this.#plan
     const knob = affinity ? affinityKnob(provider, read.dialect.name) : undefined
@@ -433,7 +434,7 @@ export class Turn {
     const given = place === 'header' ? read.headers.get(knob.name) : read.body?.[knob.name]
     if (given !== undefined && given !== null) return undefined
     const salt = auth.kind === 'header' ? auth.value : name
-    return { [knob.name]: affinityId(salt, this.tenant, this.session) }
+    return { name: knob.name, value: affinityId(salt, this.tenant, this.session) }
   }
 
   #isForeign(id: string | undefined): boolean {
@@ -470,17 +471,6 @@ function completionOf(usage: Usage | undefined, answer: AnswerFacts | undefined)
 function idsOf(value: unknown): string[] {
   if (!Array.isArray(value)) return []
   return value.filter((id) => typeof id === 'string' && id !== '').slice(0, MAX_IDS)
-}
-
-/** A program's own objects may refuse to be written, for instance in a `toJSON`. */
-function jsonOf(body: object): string {
-  try {
-    return JSON.stringify(body)
-  } catch (cause) {
-    throw new WarmpathError('WARMPATH_INVALID_BODY', 'the body cannot be written as JSON', {
-      cause,
-    })
-  }
 }
 
 function isLastCandidate(error: unknown): boolean {

@@ -9,7 +9,7 @@ import { Answer } from './answer.js'
 import { countOf, isObject, listOf, markerOf, textOf } from './json.js'
 import { writeContent, writeTools } from './parts.js'
 import { PromptWriter } from './prompt.js'
-import { checkBody, requestFacts, sseEvent, withModel } from './shared.js'
+import { checkBody, requestFacts, sseEvent } from './shared.js'
 import { streamReader } from './stream.js'
 import { answeredCalls, loopSeals } from './tail.js'
 import type { Dialect, Json, Reading, RequestFacts, ResponseFacts, StreamReader } from './types.js'
@@ -205,7 +205,6 @@ const anthropicMessages: Dialect = {
     sseEvent('error', errorBody(EVENT_STATUS[code] ?? 502, code, message)),
   busyStatus: 529,
   keepAlive: 'event: ping\ndata: {"type": "ping"}\n\n',
-  withModel,
 }
 
 export { anthropicMessages }

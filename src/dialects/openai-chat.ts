@@ -10,7 +10,7 @@ import { isObject, listOf, markerOf, textOf } from './json.js'
 import { writeContent, writeTools } from './parts.js'
 import { PromptWriter } from './prompt.js'
 import { sealsOf } from './seals.js'
-import { checkBody, openaiErrorBody, requestFacts, sseEvent, withModel } from './shared.js'
+import { checkBody, openaiErrorBody, requestFacts, sseEvent } from './shared.js'
 import { streamReader } from './stream.js'
 import { answeredCalls, loopSeals } from './tail.js'
 import type { Dialect, Json, Reading, RequestFacts, ResponseFacts } from './types.js'
@@ -157,7 +157,6 @@ const openaiChat: Dialect = {
     `${sseEvent(undefined, openaiErrorBody(502, code, message))}data: [DONE]\n\n`,
   busyStatus: 503,
   keepAlive: ': keep-alive\n\n',
-  withModel,
 }
 
 export { openaiChat }

@@ -11,7 +11,7 @@ import { countOf, digest, isObject, listOf, markerOf, stable, textOf } from './j
 import { writeContent, writeTools } from './parts.js'
 import { PromptWriter } from './prompt.js'
 import { sealsOf } from './seals.js'
-import { checkBody, openaiErrorBody, requestFacts, sseEvent, withModel } from './shared.js'
+import { checkBody, openaiErrorBody, requestFacts, sseEvent } from './shared.js'
 import { streamReader } from './stream.js'
 import { answeredCalls, loopSeals } from './tail.js'
 import type { Dialect, Json, Reading, RequestFacts, ResponseFacts } from './types.js'
@@ -265,7 +265,6 @@ const openaiResponses: Dialect = {
   errorEvent,
   busyStatus: 503,
   keepAlive: ': keep-alive\n\n',
-  withModel,
 }
 
 export { openaiResponses }

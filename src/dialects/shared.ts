@@ -1,6 +1,6 @@
 /**
- * What all dialects do alike with the frame of a request: check it, read its settings, replace the
- * model, and write errors in OpenAI's shape, which two of the three use.
+ * What all dialects do alike with the frame of a request: check it, read its settings, and write
+ * errors in OpenAI's shape, which two of the three use.
  */
 import { WarmpathError } from '../errors.js'
 import { countOf, isObject, textOf } from './json.js'
@@ -55,10 +55,6 @@ function requestFacts(
   return facts
 }
 
-function withModel(body: Json, model: string): Json {
-  return { ...body, model }
-}
-
 const OPENAI_TYPES: Readonly<Record<number, string>> = {
   401: 'authentication_error',
   403: 'permission_error',
@@ -76,4 +72,4 @@ function sseEvent(name: string | undefined, data: Json): string {
   return `\n\n${name === undefined ? '' : `event: ${name}\n`}data: ${JSON.stringify(data)}\n\n`
 }
 
-export { checkBody, openaiErrorBody, requestFacts, sseEvent, withModel }
+export { checkBody, openaiErrorBody, requestFacts, sseEvent }

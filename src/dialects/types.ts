@@ -147,8 +147,6 @@ interface Dialect {
   readonly busyStatus: 503 | 529
   /** What a stream may be sent while its turn is held; no client takes it for content. */
   readonly keepAlive: string
-  /** The same body with another model; key order is kept. A shallow copy. */
-  withModel(body: Json, model: string): Json
 }
 
 export type {

@@ -5,7 +5,8 @@
  * `requestHeaders` what a request to an upstream carries beside `turn.init`, which has used it
  * already. `upstreamUrl` joins a worker's base with a client's path the way turns do.
  */
+export { type Change, changed } from './change.js'
 export { type HeaderPlan, hasOwnCredential, requestHeaders, responseHeaders } from './headers.js'
-export { askForTokens, TokenIds, type TokenIdsPlan } from './token-ids.js'
+export { ASK_FOR_TOKENS, TokenIds, type TokenIdsPlan } from './token-ids.js'
 export { upstreamUrl, withoutCredentials } from './url.js'
-export { askForUsage, UsageChunkFilter } from './usage.js'
+export { ASK_FOR_USAGE, UsageChunkFilter } from './usage.js'

@@ -11,6 +11,7 @@
  *
  * Cost: one pass over the bytes, until there is nothing to look for any more. Nothing is parsed.
  */
+import type { Change } from './change.js'
 
 const NULL = Buffer.from('null')
 const EVENT_END = Buffer.from('\n\n')
@@ -32,10 +33,8 @@ const NAMES = (['choices', 'prompt_token_ids', 'token_ids'] as const).map((name)
 }))
 const LONGEST_NAME = Math.max(...NAMES.map(({ bytes }) => bytes.length))
 
-/** The body with its tokens asked for. */
-export function askForTokens(body: Record<string, unknown>): Record<string, unknown> {
-  return { ...body, return_token_ids: true }
-}
+/** The tokens of the prompt and of the answer are asked for. */
+export const ASK_FOR_TOKENS: Change = { name: 'return_token_ids', value: true }
 
 export interface TokenIdsPlan {
   /** Told once, of the first list of a prompt. */

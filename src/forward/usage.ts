@@ -11,6 +11,8 @@
  * passes.
  */
 
+import type { Change } from './change.js'
+
 /** Usage chunks are a few hundred bytes; an event that is longer is content. */
 export const MAX_PENDING_BYTES = 1 << 20
 
@@ -20,11 +22,11 @@ const NULL = Buffer.from(':null')
 const LF = 10
 const CR = 13
 
-/** The body with streamed usage asked for, other stream options kept. */
-export function askForUsage(body: Record<string, unknown>): Record<string, unknown> {
-  const given = body.stream_options
-  const options = typeof given === 'object' && given !== null && !Array.isArray(given) ? given : {}
-  return { ...body, stream_options: { ...options, include_usage: true } }
+/** Streamed usage is asked for, other stream options are kept. */
+export const ASK_FOR_USAGE: Change = {
+  name: 'stream_options',
+  inner: 'include_usage',
+  value: true,
 }
 
 export class UsageChunkFilter {

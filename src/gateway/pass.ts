@@ -50,8 +50,7 @@ async function passOn(parts: Parts, exchange: Exchange): Promise<void> {
         `${exchange.pathname} is not passed on with the gateway's own credential`,
       )
     }
-    const renamed = body && model !== undefined && to.model !== model
-    const sent = renamed ? JSON.stringify({ ...body, model: to.model }) : raw
+    const sent = body === undefined || model === undefined ? raw : to.body(body, raw)
     const outcome = await ask(parts, exchange, to, sent)
     if (!(outcome instanceof UpstreamFailure)) return give(parts, exchange, outcome)
     if (left === 0 || outcome.kind !== 'refused') throw outcome
@@ -77,8 +76,7 @@ async function passCount(parts: Parts, exchange: Exchange, path: string): Promis
   const kept = typeof id === 'string' && scheduler.responseOwner(id, scheduler.tenantOf(headers))
   for (let left = parts.settings.retry.attempts - 1; ; left -= 1) {
     const to = kept || scheduler.destination(model, exchange.dialect?.name)
-    const named = to.model === undefined ? body : { ...body, model: to.model }
-    const outcome = await ask(parts, exchange, to, JSON.stringify(named))
+    const outcome = await ask(parts, exchange, to, to.body(body))
     if (!(outcome instanceof UpstreamFailure)) return give(parts, exchange, outcome)
     if (left === 0 || kept || outcome.kind !== 'refused') throw outcome
   }
@@ -114,7 +112,7 @@ async function ask(
   parts: Parts,
   exchange: Exchange,
   to: Destination,
-  body: string | Buffer,
+  body: string | Uint8Array,
 ): Promise<UpstreamAnswer | UpstreamFailure> {
   const outcome = await send(parts, exchange, to, body)
   if (outcome instanceof UpstreamFailure || !REFUSED.has(outcome.status)) return outcome
@@ -127,7 +125,7 @@ async function send(
   parts: Parts,
   exchange: Exchange,
   to: Destination,
-  body: string | Buffer,
+  body: string | Uint8Array,
 ): Promise<UpstreamAnswer | UpstreamFailure> {
   const { worker, target, model } = to
   Object.assign(exchange.about, { worker, target, model })

@@ -5,7 +5,13 @@
  * the options want to learn them. A client that asks by itself gets what it has asked for.
  */
 import type { TokenSource } from '../config/index.js'
-import { askForTokens, askForUsage, type TokenIdsPlan, UsageChunkFilter } from '../forward/index.js'
+import {
+  ASK_FOR_TOKENS,
+  ASK_FOR_USAGE,
+  type Change,
+  type TokenIdsPlan,
+  UsageChunkFilter,
+} from '../forward/index.js'
 import type { ReadRequest } from './request.js'
 
 type Asking = Pick<ReadRequest, 'body' | 'dialect' | 'facts'>
@@ -26,13 +32,12 @@ export function behalfOf({ body, dialect, facts }: Asking, tokens: TokenSource):
   return { usage, tokens: reads && body?.return_token_ids !== true, reads }
 }
 
-/** The body with what is asked for. */
-export function withBehalf(
-  body: Record<string, unknown>,
-  { usage, tokens }: Behalf,
-): Record<string, unknown> {
-  const asked = usage ? askForUsage(body) : body
-  return tokens ? askForTokens(asked) : asked
+/** What changes in a body when it is asked for. */
+export function changesFor({ usage, tokens }: Behalf): Change[] {
+  const changes: Change[] = []
+  if (usage) changes.push(ASK_FOR_USAGE)
+  if (tokens) changes.push(ASK_FOR_TOKENS)
+  return changes
 }
 
 /** What reads it in an answer, and takes it out. */

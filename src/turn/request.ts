@@ -32,7 +32,7 @@ export interface TurnRequest {
   /** The parsed JSON body. */
   body?: unknown
   /**
-   * The body as it came; sent on untouched where nothing must change. Beside `body` it must be what
+   * The body as it came; sent on as it is but for members that must change. Beside `body` it must be what
    * that was parsed from: of bytes, what the session has sent before is not read again.
    */
   raw?: Uint8Array | string

@@ -6,13 +6,16 @@ mod holds;
 
 use holds::holds;
 
-const SEEDS: [&str; 6] = [
+const SEEDS: [&str; 9] = [
     r#"{"model":"m","messages":[{"role":"user","content":"a \"b\" {c} [d]"},{"role":"assistant","content":null,"tool_calls":[{"id":"1"}]}],"stream":true}"#,
     r#"{ "messages" : [ ] , "n" : -1.5e3 }"#,
     "{\n  \"messages\": [\n    {\"content\": [{\"type\": \"text\", \"text\": \"\\\\\"}]},\n    {}\n  ]\n}",
     r#"{"messages":[{"a":{}}],"messages":[{"b":[]}]}"#,
     r#"{"x":{"messages":[{}]},"messages":[{"y":"]}"}],"z":[[],{},""]}"#,
     r#"{"mess\u0061ges":[{}],"system":"s"}"#,
+    r#"{"stream_options":{"include_usage":false,"n":1.0},"model":"m","seed":12345678901234567890}"#,
+    "{ \"m\\u006fdel\" : [\"}\"] , \"stream_options\":null }\n",
+    r#"{"model":1,"x":{"model":2},"model":3,"stream_options":{"include_usage":0,"include_usage":1}}"#,
 ];
 const BYTES: &[u8] = b"{}[]\",:\\ tn1e-\x00\xff";
 const STEPS: u64 = 20_000;

@@ -1,6 +1,7 @@
 //! The addon. It converts arguments, takes a lock, calls the core and converts the answer; it
 //! decides nothing. Hot calls are free functions on a handle, because a class method of napi-rs
 //! keeps a process-wide borrow record that costs several times the call itself.
+mod body;
 mod choice;
 mod error;
 mod feed;

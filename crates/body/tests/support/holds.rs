@@ -1,9 +1,21 @@
 //! What must hold of any bytes at all, against a parser that shares nothing with the crate.
 
-use serde_json::Value;
-use warmpath_body::{Items, items, items_after};
+use serde_json::{Value, json};
+use warmpath_body::{Change, Items, edits, items, items_after, pieces};
 
 const NAME: &[u8] = b"messages";
+const CHANGES: [Change<'static>; 2] = [
+    Change {
+        name: b"model",
+        inner: None,
+        value: b"\"other\"",
+    },
+    Change {
+        name: b"stream_options",
+        inner: Some(b"include_usage"),
+        value: b"true",
+    },
+];
 
 /// Panics where what is said of `body` is not so.
 pub(crate) fn holds(body: &[u8]) {
@@ -24,6 +36,42 @@ pub(crate) fn holds(body: &[u8]) {
     if let Ok(parsed) = serde_json::from_slice::<Value>(body) {
         is_as_parsed(found.as_ref(), &parsed, body);
     }
+    changes_hold(body);
+}
+
+/// What is changed is what a parser sees changed, and nothing else is.
+fn changes_hold(body: &[u8]) {
+    let parsed = serde_json::from_slice::<Value>(body).ok();
+    let Some(edits) = edits(body, &CHANGES) else {
+        let is_plain = !body.contains(&b'\\')
+            && [
+                &b"\"model\""[..],
+                b"\"stream_options\"",
+                b"\"include_usage\"",
+            ]
+            .iter()
+            .all(|&name| body.windows(name.len()).filter(|&w| w == name).count() < 2);
+        let is_object = parsed.is_some_and(|parsed| parsed.is_object());
+        assert!(!is_object || !is_plain, "an object was not changed");
+        return;
+    };
+    assert!(edits.len() <= CHANGES.len());
+    assert!(edits.is_sorted_by(|one, next| one.range.end <= next.range.start));
+    let is_within = |range: &std::ops::Range<usize>| body.get(range.clone()).is_some();
+    assert!(edits.iter().all(|edit| is_within(&edit.range)));
+    let Some(Value::Object(mut want)) = parsed else {
+        return;
+    };
+    let changed = pieces(body, &edits).collect::<Vec<_>>().concat();
+    want.insert("model".into(), json!("other"));
+    let mut options = match want.remove("stream_options") {
+        Some(Value::Object(options)) => options,
+        _ => serde_json::Map::new(),
+    };
+    options.insert("include_usage".into(), json!(true));
+    want.insert("stream_options".into(), options.into());
+    let read: Value = serde_json::from_slice(&changed).expect("what is changed is JSON");
+    assert_eq!(read, Value::Object(want));
 }
 
 fn is_within(items: &Items, body: &[u8]) {
