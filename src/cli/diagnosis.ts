@@ -55,6 +55,7 @@ interface Row {
 const ANYWAY = {
   evicted: 'raise limits.blocks: not all that the engine tells of has room',
   unreadable: 'the engine publishes what is not understood: report it with its version',
+  'unknown-event': 'the engine tells of what is not known here: report it with its version',
 }
 
 /** What to do about a doubt, by whether what has passed can be had once more. */

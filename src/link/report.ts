@@ -17,10 +17,11 @@ export interface Evidence {
   readonly trust: Trust
   /**
    * Why: `silent`, `joined-late`, `gap`, `disconnected`, `unconfirmed`, `restarted`, `unreadable`,
-   * `flooded`, `evicted` (`limits.blocks` had no room for all that it told), `reset`, `block-size` or
-   * `tokens` (prompts and events speak of different tokens); of a pool also `no-events` (its master says
-   * that it publishes none), `stale` (what it was believed to have is gone) or `ambiguous` (several
-   * models are in it, see `space`). Null where events tell all, or none are expected.
+   * `flooded`, `evicted` (`limits.blocks` had no room for all that it told), `unknown-event` (an event of
+   * a kind that is not known here may have taken something away), `reset`, `block-size` or `tokens`
+   * (prompts and events speak of different tokens); of a pool also `no-events` (its master says that it
+   * publishes none), `stale` (what it was believed to have is gone) or `ambiguous` (several models are in
+   * it, see `space`). Null where events tell all, or none are expected.
    */
   readonly doubt: string | null
   /** What is the matter, most likely, where prompts and events do not match: see `Disagreement`. */

@@ -95,11 +95,13 @@ pub enum Doubt {
     Unconfirmed,
     /// There was no room for all that was told: some of it has been forgotten.
     Evicted,
+    /// Something was told of that is not known here, and may have taken away what had been told before.
+    UnknownEvent,
 }
 
 impl Doubt {
     /// Every one, in the order of [`Doubt::index`].
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Silent,
         Self::JoinedLate,
         Self::Gap,
@@ -115,6 +117,7 @@ impl Doubt {
         Self::Ambiguous,
         Self::Unconfirmed,
         Self::Evicted,
+        Self::UnknownEvent,
     ];
 
     /// A stable name for reports.
@@ -136,6 +139,7 @@ impl Doubt {
             Self::Ambiguous => "ambiguous",
             Self::Unconfirmed => "unconfirmed",
             Self::Evicted => "evicted",
+            Self::UnknownEvent => "unknown-event",
         }
     }
 }

@@ -198,6 +198,8 @@ impl ObjectReader {
         Some(Read {
             at: batch.at,
             is_lossy: batch.is_lossy,
+            is_unclear: batch.is_unclear,
+            clears: void == Some(FeedNotice::Begun),
             void,
             tally,
             load: Load::Objects(changes),

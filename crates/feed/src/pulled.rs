@@ -20,6 +20,8 @@ pub struct Pulled {
     decoder: TrtLlmDecoder,
     last: Option<u64>,
     suspended: Option<Doubt>,
+    /// Whether events of a kind that is not known have come since the engine began.
+    is_unclear: bool,
 }
 
 impl Pulled {
@@ -33,6 +35,7 @@ impl Pulled {
             decoder: TrtLlmDecoder::new(block_tokens),
             last: None,
             suspended: None,
+            is_unclear: false,
         }
     }
 
@@ -73,6 +76,8 @@ impl Pulled {
         if count > 0 && !self.inbox.push(self.key, Load::Blocks(events)) {
             self.inbox.note(self.key, |status| status.floods += 1);
             self.notice(FeedNotice::Lost(Doubt::Flooded));
+        } else if batch.is_unclear && !std::mem::replace(&mut self.is_unclear, true) {
+            self.notice(FeedNotice::Lost(Doubt::UnknownEvent));
         }
         count
     }
@@ -124,6 +129,7 @@ impl Pulled {
 
     fn notice(&mut self, notice: FeedNotice) {
         self.suspended = None;
+        self.is_unclear &= notice != FeedNotice::Begun;
         self.inbox.notice(self.key, notice);
     }
 }

@@ -26,6 +26,10 @@ pub(crate) struct Read {
     pub(crate) at: Option<f64>,
     /// Whether something may be gone of which no note was taken.
     pub(crate) is_lossy: bool,
+    /// Whether an event of a kind that is not known may have taken something away since the last clear.
+    pub(crate) is_unclear: bool,
+    /// Whether it says that all is gone.
+    pub(crate) clears: bool,
     /// What it says of everything before it.
     pub(crate) void: Option<FeedNotice>,
     /// Of all messages so far.
@@ -66,6 +70,8 @@ impl Reader {
         Some(Read {
             at: batch.at,
             is_lossy: batch.is_lossy,
+            is_unclear: batch.is_unclear,
+            clears: batch.clears,
             void: None,
             tally: *decoder.tally(),
             load: Load::Blocks(events),

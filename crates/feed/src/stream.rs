@@ -48,6 +48,8 @@ pub struct Stream {
     last: Option<Last>,
     phase: Phase,
     suspended: Option<Doubt>,
+    /// Whether events of a kind that is not known have come since the publisher was known to be empty.
+    is_unclear: bool,
     can_replay: bool,
     no_replay_before: Micros,
 }
@@ -87,6 +89,7 @@ impl Stream {
             last: None,
             phase: Phase::Fresh(Doubt::JoinedLate),
             suspended: None,
+            is_unclear: false,
             can_replay,
             no_replay_before: Micros(0),
         }
@@ -419,10 +422,14 @@ impl Stream {
         if let Some(void) = read.void {
             self.say(void);
         }
+        self.is_unclear &= !read.clears;
         if !read.load.is_empty() && !self.inbox.push(self.key, read.load) {
             self.inbox.note(self.key, |status| status.floods += 1);
             self.notice(FeedNotice::Lost(Doubt::Flooded));
             self.phase = Phase::Flooded;
+        } else if read.is_unclear && !std::mem::replace(&mut self.is_unclear, true) {
+            // Of an engine that goes on so, what it tells from here on is worth no more, and no less.
+            self.notice(FeedNotice::Lost(Doubt::UnknownEvent));
         }
     }
 
@@ -453,6 +460,7 @@ impl Stream {
 
     fn say(&mut self, notice: FeedNotice) {
         self.suspended = None;
+        self.is_unclear &= notice != FeedNotice::Begun;
         self.inbox.notice(self.key, notice);
     }
 }

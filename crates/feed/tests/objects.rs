@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use warmpath_core::Micros;
 use warmpath_core::event::Doubt::{
-    Ambiguous, Disconnected, Flooded, Gap, JoinedLate, Restarted, Stale, Unconfirmed, Unreadable,
+    Ambiguous, Disconnected, Flooded, Gap, JoinedLate, Restarted, Stale, Unconfirmed, UnknownEvent,
+    Unreadable,
 };
 use warmpath_core::event::FeedNotice::{self, Begun, Lost, Suspended};
 use warmpath_core::pool::Part;
@@ -184,6 +185,24 @@ fn a_gap_a_restart_and_a_broken_connection_each_void_what_waits() {
     let status = bench.status();
     let counted = (status.gaps, status.restarts, status.disconnects);
     assert_eq!(counted, (1, 2, 1));
+}
+
+#[test]
+fn what_is_of_a_kind_that_is_not_known_may_have_been_a_removal() {
+    let mut bench = Bench::new();
+    let key = key("m", 1, 0);
+    bench.send(&[("stored", &key, "")]);
+    bench.taken();
+    bench.send(&[("lent", &key, "")]);
+    assert_eq!(bench.taken(), [Out::Notice(Lost(UnknownEvent))]);
+    assert!(!bench.sample.holds(&key));
+    bench.send(&[("lent", &key, "")]);
+    assert_eq!(bench.taken(), []);
+    bench.send(&[("lent", &key, ""), ("cleared", "", "")]);
+    assert_eq!(bench.taken(), [Out::Notice(Begun)]);
+    bench.send(&[("lent", &key, "")]);
+    assert_eq!(bench.taken(), [Out::Notice(Lost(UnknownEvent))]);
+    assert_eq!(bench.passed_over(), [("unknown-event", 4)]);
 }
 
 #[test]

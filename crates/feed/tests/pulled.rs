@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use support::{Out, taken};
 use warmpath_core::event::Doubt::{
-    Disconnected, Gap, JoinedLate, Restarted, Unconfirmed, Unreadable,
+    Disconnected, Gap, JoinedLate, Restarted, Unconfirmed, UnknownEvent, Unreadable,
 };
 use warmpath_core::event::FeedNotice::{Begun, Lost, Resumed, Suspended};
 use warmpath_feed::{Inbox, Pulled, StreamKey, StreamStatus};
@@ -110,6 +110,22 @@ fn an_engine_that_does_not_answer_counts_for_nothing_until_it_has_said_who_it_is
     bench.taken();
     assert_eq!(bench.answered([0]), noticed(Begun, &[0]));
     assert_eq!(bench.status().disconnects, 3);
+}
+
+#[test]
+fn what_is_of_a_kind_that_is_not_known_casts_doubt_until_the_engine_begins_anew() {
+    let odd =
+        |id: u64| format!(r#"[{{"event_id":{id},"data":{{"type":"lent"}},"window_size":1}}]"#);
+    let mut bench = Bench::new();
+    bench.answered([0]);
+    let doubted = [Out::Notice(Lost(UnknownEvent))];
+    bench.pulled.answered(odd(1).as_bytes());
+    assert_eq!(bench.taken(), doubted);
+    bench.pulled.answered(odd(2).as_bytes());
+    assert_eq!(bench.taken(), []);
+    assert_eq!(bench.answered([0]), noticed(Begun, &[0]));
+    bench.pulled.answered(odd(1).as_bytes());
+    assert_eq!(bench.taken(), doubted);
 }
 
 #[test]

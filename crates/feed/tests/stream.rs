@@ -6,10 +6,13 @@ use std::sync::Arc;
 use support::{Out, end, parts, taken};
 use warmpath_core::Micros;
 use warmpath_core::event::Doubt::{
-    Disconnected, Flooded, Gap, JoinedLate, Restarted, Unconfirmed, Unreadable,
+    Disconnected, Flooded, Gap, JoinedLate, Restarted, Unconfirmed, UnknownEvent, Unreadable,
 };
 use warmpath_core::event::FeedNotice::{Begun, Lost, Resumed, Suspended};
-use warmpath_feed::{Ask, Contents, Inbox, MAX_PENDING, Message, Stream, StreamKey, StreamStatus};
+use warmpath_feed::{
+    Ask, Contents, Inbox, MAX_PENDING, Message, Parcel, Stream, StreamKey, StreamStatus,
+};
+use warmpath_wire::Oddity;
 
 struct Bench {
     stream: Stream,
@@ -374,6 +377,72 @@ fn what_cannot_be_read_voids_the_stream_and_no_more() {
     bench.stream.message(bench.now, &vec![b"one part".to_vec()]);
     assert_eq!(bench.taken(), noticed(Lost(Unreadable), vec![]));
     assert_eq!(bench.status().unreadable, 2);
+}
+
+/// A batch of events that are known by their kind alone, and of a block's removal in between.
+fn of_kinds(before: &[&str], name: u64, after: &[&str]) -> Vec<u8> {
+    let mut bytes = vec![0x93, 0xc0, 0x91 + (before.len() + after.len()) as u8];
+    let kind = |bytes: &mut Vec<u8>, kind: &str| {
+        bytes.extend([0x91, 0xa0 + kind.len() as u8]);
+        bytes.extend(kind.bytes());
+    };
+    before.iter().for_each(|each| kind(&mut bytes, each));
+    bytes.extend(b"\x92\xacBlockRemoved\x91\xcf");
+    bytes.extend(name.to_be_bytes());
+    after.iter().for_each(|each| kind(&mut bytes, each));
+    bytes.push(0);
+    bytes
+}
+
+#[test]
+fn what_is_of_a_kind_that_is_not_known_casts_doubt_until_the_publisher_is_empty() {
+    const ODD: &str = "BlockBorrowed";
+    const CLEAR: &str = "AllBlocksCleared";
+    let mut bench = Bench::live(true);
+    let mut sequence = 4;
+    let mut send = |bench: &mut Bench, before: &[&str], after: &[&str]| {
+        sequence += 1;
+        let payload = of_kinds(before, sequence, after);
+        let message = vec![vec![], sequence.to_be_bytes().to_vec(), payload];
+        bench.stream.message(bench.now, &message);
+        let mut deliveries = Vec::new();
+        while bench.inbox.take(usize::MAX, &mut deliveries) {}
+        let notices = deliveries.into_iter().filter_map(|each| match each.parcel {
+            Parcel::Notice(notice) => Some(Out::Notice(notice)),
+            _ => None,
+        });
+        notices.collect::<Vec<_>>()
+    };
+    let doubted = [Out::Notice(Lost(UnknownEvent))];
+    assert_eq!(send(&mut bench, &[], &[]), []);
+    assert_eq!(send(&mut bench, &[ODD], &[]), doubted);
+    assert_eq!(send(&mut bench, &[], &[ODD, ODD]), [], "it goes on so");
+    assert_eq!(
+        send(&mut bench, &[ODD, CLEAR], &[]),
+        [],
+        "all of it is gone"
+    );
+    assert_eq!(
+        send(&mut bench, &[CLEAR], &[ODD]),
+        doubted,
+        "none of this is"
+    );
+    assert_eq!(send(&mut bench, &[CLEAR], &[]), []);
+    assert_eq!(send(&mut bench, &[], &[ODD]), doubted);
+    // Another publisher.
+    bench.stream.message(bench.now, &parts(0, 0));
+    assert_eq!(bench.taken(), noticed(Begun, events([0])));
+    let payload = of_kinds(&[], 1, &[ODD]);
+    let message = vec![vec![], 1_u64.to_be_bytes().to_vec(), payload];
+    bench.stream.message(bench.now, &message);
+    assert_eq!(
+        bench.taken(),
+        doubted,
+        "what it tells with that is void too"
+    );
+    let met: Vec<_> = bench.status().tally.met().collect();
+    assert_eq!(met, [(Oddity::UnknownEvent, 7)]);
+    assert_eq!(bench.status().unreadable, 0);
 }
 
 #[test]

@@ -22,6 +22,11 @@ pub struct Batch {
     /// Whether an event that took something away could not be read: what is known of the engine may
     /// be more than it has.
     pub is_lossy: bool,
+    /// Whether an event of a kind that is not known came, which may have taken something away, and none
+    /// that said that all is gone came behind it.
+    pub is_unclear: bool,
+    /// Whether an event said that all is gone.
+    pub clears: bool,
 }
 
 /// Reads the messages of one publisher.
@@ -72,7 +77,7 @@ impl KvDecoder {
                     at: time(cursor.value()?),
                     ..Batch::default()
                 };
-                batch.is_lossy = self.read_events(cursor, events)?;
+                self.read_events(cursor, events, &mut batch)?;
                 if count > 2 {
                     batch.rank = cursor.value()?.u32();
                 }
@@ -101,7 +106,7 @@ impl KvDecoder {
                 Some(b"ts") => batch.at = time(cursor.value()?),
                 Some(b"data_parallel_rank" | b"attn_dp_rank") => batch.rank = cursor.value()?.u32(),
                 Some(b"events") => {
-                    batch.is_lossy |= self.read_events(cursor, events)?;
+                    self.read_events(cursor, events, &mut batch)?;
                     has_events = true;
                 }
                 _ => {
@@ -116,21 +121,31 @@ impl KvDecoder {
         }
     }
 
-    /// Whether something that took blocks away could not be read.
-    fn read_events(&mut self, cursor: &mut Cursor<'_>, events: &mut Events) -> Result<bool> {
+    fn read_events(
+        &mut self,
+        cursor: &mut Cursor<'_>,
+        events: &mut Events,
+        batch: &mut Batch,
+    ) -> Result<()> {
         let Head::Array(count) = cursor.head()? else {
             return Err(WireError::not_a_batch());
         };
-        let mut is_lossy = false;
         for _ in 0..count {
             let fields = Fields::read(cursor, &mut self.tally)?;
-            if let Err(oddity) = self.reader.apply(&fields, events)? {
-                self.tally.count(oddity);
-                let took = fields.tag.is_none_or(|tag| tag == Tag::Removed);
-                is_lossy |= took && oddity == Oddity::Malformed;
+            match self.reader.apply(&fields, events)? {
+                Ok(()) if fields.tag == Some(Tag::Cleared) => {
+                    (batch.clears, batch.is_unclear) = (true, false);
+                }
+                Ok(()) => {}
+                Err(oddity) => {
+                    self.tally.count(oddity);
+                    let took = fields.tag.is_none_or(|tag| tag == Tag::Removed);
+                    batch.is_lossy |= took && oddity == Oddity::Malformed;
+                    batch.is_unclear |= oddity == Oddity::UnknownEvent;
+                }
             }
         }
-        Ok(is_lossy)
+        Ok(())
     }
 }
 

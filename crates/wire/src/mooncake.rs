@@ -22,6 +22,9 @@ pub struct ObjectBatch {
     /// Whether something that was meant to be understood was not: objects may be gone that were not
     /// taken note of.
     pub is_lossy: bool,
+    /// Whether an event of a kind that is not known came, which may have taken something away, and none
+    /// that said that all is gone came behind it.
+    pub is_unclear: bool,
 }
 
 /// What has happened to an object.
@@ -101,15 +104,20 @@ impl ObjectDecoder {
                 _ => None,
             },
             is_lossy: false,
+            is_unclear: false,
         };
         let Head::Array(listed) = cursor.head()? else {
             return Err(WireError::not_a_batch());
         };
         for _ in 0..listed {
             match read_event(cursor)? {
-                Ok(event) => events.push(event),
+                Ok(event) => {
+                    batch.is_unclear &= event.change != Change::Cleared;
+                    events.push(event);
+                }
                 Err(oddity) => {
                     batch.is_lossy |= oddity == Oddity::Malformed;
+                    batch.is_unclear |= oddity == Oddity::UnknownEvent;
                     self.tally.count(oddity);
                 }
             }

@@ -29,6 +29,8 @@ pub struct TrtBatch {
     pub last: Option<u64>,
     /// Whether an id was skipped on the way, or an event that took something away is unreadable.
     pub is_lossy: bool,
+    /// Whether an event of a kind that is not known came, which may have taken something away.
+    pub is_unclear: bool,
 }
 
 /// Reads what one engine hands out.
@@ -146,6 +148,7 @@ impl TrtLlmDecoder {
         let mut batch = TrtBatch::default();
         for event in list {
             if let Err(oddity) = self.read_event(event, &mut batch, events) {
+                batch.is_unclear |= oddity == Oddity::UnknownEvent;
                 self.tally.count(oddity);
             }
         }
@@ -247,13 +250,18 @@ fn read_updated(updated: &Updated, events: &mut Events) -> Outcome {
     let Some(levels) = &updated.cache_level else {
         return Ok(());
     };
-    let (from, to) = (tier_of(levels.old_value)?, tier_of(levels.new_value)?);
+    let (from, to) = (tier_of(levels.old_value), tier_of(levels.new_value));
     if from != to {
         let name = updated.block_hash.get();
-        events.copied(to, std::iter::once(name));
-        events.removed(from, std::iter::once(name));
+        if let Ok(to) = to {
+            events.copied(to, std::iter::once(name));
+        }
+        // Also where it has gone to a tier that is not known here.
+        if let Ok(from) = from {
+            events.removed(from, std::iter::once(name));
+        }
     }
-    Ok(())
+    from.and(to).map(drop)
 }
 
 fn tier_of(level: u32) -> std::result::Result<Tier, Oddity> {

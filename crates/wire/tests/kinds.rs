@@ -297,6 +297,22 @@ fn layers_that_see_a_window_are_told_apart_by_their_group() {
 }
 
 #[test]
+fn what_is_of_a_kind_that_is_not_known_may_have_taken_what_no_clear_has_taken_since() {
+    let of_kind = |kind: &str| map(&[("type", kind.into()), ("block_hashes", list(&[1_u64]))]);
+    let (odd, clear) = (|| of_kind("BlockLent"), || of_kind("AllBlocksCleared"));
+    let said = |events| {
+        let batch = read(&mut KvDecoder::new(), events).1;
+        assert!(!batch.is_lossy);
+        (batch.is_unclear, batch.clears)
+    };
+    assert_eq!(said(vec![stored(&[])]), (false, false));
+    assert_eq!(said(vec![odd(), stored(&[])]), (true, false));
+    assert_eq!(said(vec![odd(), clear(), stored(&[])]), (false, true));
+    assert_eq!(said(vec![clear(), odd()]), (true, true));
+    assert_eq!(said(vec![list(&["BlockLent"])]), (true, false));
+}
+
+#[test]
 fn only_a_removal_that_is_lost_leaves_too_much() {
     let removal = |hashes: Value| map(&[("type", "BlockRemoved".into()), ("block_hashes", hashes)]);
     let lossy = |event| read(&mut KvDecoder::new(), vec![event]).1.is_lossy;

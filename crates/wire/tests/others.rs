@@ -68,6 +68,7 @@ fn a_tensorrt_stream_is_read_with_its_levels() {
         first: Some(0),
         last: Some(4),
         is_lossy: false,
+        is_unclear: false,
     };
     assert_eq!(batch, expected);
     let second = (-12_i64).cast_unsigned();
@@ -114,10 +115,10 @@ fn a_tensorrt_stream_tells_what_is_missing_from_it() {
     let read = |events: serde_json::Value| {
         let mut decoder = decoder();
         let batch = decoder.decode(events.to_string().as_bytes(), &mut Events::new());
-        (
-            batch.expect("a list").is_lossy,
-            decoder.tally().met().collect::<Vec<_>>(),
-        )
+        let batch = batch.expect("a list");
+        let unknown = decoder.tally().of(Oddity::UnknownEvent);
+        assert_eq!(batch.is_unclear, unknown > 0);
+        (batch.is_lossy, decoder.tally().met().collect::<Vec<_>>())
     };
     let removed = json!({"type": "removed", "block_hashes": [1]});
     assert_eq!(
@@ -139,6 +140,29 @@ fn a_tensorrt_stream_tells_what_is_missing_from_it() {
         read(json!([event(1, &newer)])),
         (false, vec![(Oddity::UnknownEvent, 1)])
     );
+    let level = |old: u32, new: u32| {
+        let levels = json!({"type": "event_diff", "old_value": old, "new_value": new});
+        let moved = json!({"type": "updated", "block_hash": 1, "cache_level": levels});
+        let (mut decoder, mut events) = (decoder(), Events::new());
+        let batch = decoder.decode(
+            json!([event(1, &moved)]).to_string().as_bytes(),
+            &mut events,
+        );
+        assert!(!batch.expect("a list").is_unclear);
+        let tiers = events.iter().map(|event| match event {
+            CacheEvent::Copied { tier, .. } => ("to", tier),
+            CacheEvent::Removed { tier, .. } => ("from", tier),
+            other => panic!("{other:?}"),
+        });
+        (
+            tiers.collect::<Vec<_>>(),
+            decoder.tally().of(Oddity::UnknownMedium),
+        )
+    };
+    assert_eq!(level(0, 7), (vec![("from", Tier::Device)], 1));
+    assert_eq!(level(7, 1), (vec![("to", Tier::Host)], 1));
+    assert_eq!(level(7, 8), (vec![], 1));
+    assert_eq!(level(1, 1), (vec![], 0));
     let narrow = json!([event(1, &removed),
         {"event_id": 2, "data": removed, "window_size": 128}]);
     assert_eq!(read(narrow), (false, vec![(Oddity::OtherGroup, 1)]));
@@ -234,7 +258,16 @@ fn a_master_tells_of_objects() {
         object("pinned", "c", "cpu"),
     ]);
     let batch = quiet.decode(&known, &mut few).expect("a batch");
-    assert!(!batch.is_lossy, "newer events are not missed");
+    assert!(
+        !batch.is_lossy && batch.is_unclear,
+        "who knows what newer events take"
+    );
+    let gone = master(vec![
+        object("pinned", "c", "cpu"),
+        object("cleared", "", ""),
+    ]);
+    let batch = quiet.decode(&gone, &mut few).expect("a batch");
+    assert!(!batch.is_unclear);
     for end in 0..payload.len() {
         let mut events = Vec::new();
         assert!(
