@@ -7,7 +7,7 @@
 use std::time::{Duration, Instant};
 
 use warmpath_core::scheduler::{
-    Completion, Config, GroupOptions, Ids, Limits, Prompt, Scheduler, Turn, TurnKind, WorkerOptions,
+    Completion, Config, GroupOptions, Ids, Limits, Prompt, Scheduler, Turn, WorkerOptions,
 };
 use warmpath_core::snapshot::{Progress, RestoreOptions};
 use warmpath_core::{Micros, TargetId};
@@ -59,22 +59,14 @@ fn turn(scheduler: &mut Scheduler, now: &mut u64, session: u64, blocks: u64) {
     let hashes: Vec<u64> = (0..SHARED).chain(own).collect();
     let name = format!("session-{session}");
     let turn = Turn {
-        tenant: "",
         session: Some(&name),
-        parent: None,
-        kind: TurnKind::Ordinary,
-        targets: &[TargetId(0)],
-        ask: Default::default(),
-        pin: None,
-        priority: 0,
-        tool_results: Ids::default(),
-        state: Ids::default(),
-        cache_salt: &[],
-        origin: Default::default(),
-        prompt: Prompt::Hashes {
-            hashes: &hashes,
-            tokens: None,
-        },
+        ..Turn::new(
+            &[TargetId(0)],
+            Prompt::Hashes {
+                hashes: &hashes,
+                tokens: None,
+            },
+        )
     };
     let submitted = scheduler.submit(Micros(*now), &turn, &mut Vec::new());
     let id = submitted.expect("there is room").reservation;

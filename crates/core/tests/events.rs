@@ -7,8 +7,8 @@ use warmpath_core::event::{CacheEvent, Cause, Doubt, FeedNotice};
 use warmpath_core::prefix::{StoredBlock, StoredBlocks, Tier};
 use warmpath_core::receipt::{Evidence, Reported, Trust};
 use warmpath_core::scheduler::{
-    Completion, Config, FeedOptions, GroupOptions, Health, Ids, Placement, Prompt, Scheduler,
-    Segment, Settled, Turn, TurnKind, Verdict, WorkerOptions, recompute,
+    Completion, Config, FeedOptions, GroupOptions, Health, Placement, Prompt, Scheduler, Segment,
+    Settled, Turn, Verdict, WorkerOptions, recompute,
 };
 use warmpath_core::{GroupId, Micros, ReservationId, TargetId, WorkerId};
 
@@ -148,21 +148,7 @@ impl World {
 }
 
 fn turn(prompt: Prompt<'_>) -> Turn<'_> {
-    Turn {
-        tenant: "",
-        session: None,
-        parent: None,
-        kind: TurnKind::Ordinary,
-        targets: &[TargetId(0)],
-        pin: None,
-        priority: 0,
-        tool_results: Ids::default(),
-        state: Ids::default(),
-        cache_salt: &[],
-        origin: Default::default(),
-        ask: Default::default(),
-        prompt,
-    }
+    Turn::new(&[TargetId(0)], prompt)
 }
 
 fn names(tokens: &[u32]) -> Vec<u64> {

@@ -260,21 +260,17 @@ impl World {
             } else {
                 TurnKind::Ordinary
             },
-            targets: asked,
-            ask: Default::default(),
-            pin: None,
-            priority: 0,
             tool_results: Ids {
                 bytes: answered.as_ref().map_or(&[], |id| id.as_slice()),
                 lengths: if answers.is_some() { &[1] } else { &[] },
             },
-            state: Ids::default(),
-            cache_salt: &[],
-            origin: Default::default(),
-            prompt: Prompt::Hashes {
-                hashes: &hashes,
-                tokens: None,
-            },
+            ..Turn::new(
+                asked,
+                Prompt::Hashes {
+                    hashes: &hashes,
+                    tokens: None,
+                },
+            )
         };
         let submitted = self
             .scheduler

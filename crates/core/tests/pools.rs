@@ -7,8 +7,8 @@ use warmpath_core::pool::{Layout, PageChange, Part};
 use warmpath_core::prefix::{StoredBlock, StoredBlocks, Tier};
 use warmpath_core::receipt::{Reported, Trust};
 use warmpath_core::scheduler::{
-    Completion, Config, FeedOptions, GroupOptions, Ids, Placement, PoolOptions, PoolStatus, Prompt,
-    Scheduler, Segment, SegmentKind, Turn, TurnKind, Verdict, WorkerOptions,
+    Completion, Config, FeedOptions, GroupOptions, Placement, PoolOptions, PoolStatus, Prompt,
+    Scheduler, Segment, SegmentKind, Turn, Verdict, WorkerOptions,
 };
 use warmpath_core::{GroupId, Micros, TargetId, WorkerId};
 
@@ -169,21 +169,7 @@ impl World {
 }
 
 fn turn_of(prompt: Prompt<'_>) -> Turn<'_> {
-    Turn {
-        tenant: "",
-        session: None,
-        parent: None,
-        kind: TurnKind::Ordinary,
-        targets: &[TargetId(0)],
-        pin: None,
-        priority: 0,
-        tool_results: Ids::default(),
-        state: Ids::default(),
-        cache_salt: &[],
-        origin: Default::default(),
-        ask: Default::default(),
-        prompt,
-    }
+    Turn::new(&[TargetId(0)], prompt)
 }
 
 fn options_of(pages: usize) -> PoolOptions {

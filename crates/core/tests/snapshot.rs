@@ -13,7 +13,7 @@ use warmpath_core::load::Untracked;
 use warmpath_core::receipt::Reported;
 use warmpath_core::scheduler::{
     AdmissionConfig, Completion, Config, GroupOptions, Health, Ids, Limits, Placement, Prompt,
-    Scheduler, Segment, Submitted, Turn, TurnKind, Verdict, WorkerOptions,
+    Scheduler, Segment, Submitted, Turn, Verdict, WorkerOptions,
 };
 use warmpath_core::session::Phase;
 use warmpath_core::snapshot::{Downtime, Dropped, Progress, RestoreOptions, Restored};
@@ -316,22 +316,18 @@ fn with_turn<R>(ask: &Ask, run: impl FnOnce(&Turn<'_>) -> R) -> R {
         tenant: "t",
         session: (ask.session < 6).then_some(session.as_str()),
         parent: (ask.session % 2 == 1).then_some(parent.as_str()),
-        kind: TurnKind::Ordinary,
-        targets,
-        ask: Default::default(),
         pin: (ask.targets < 2).then_some(WorkerId(u32::from(ask.targets * 2 + ask.worker))),
-        priority: 0,
         tool_results: id_list(&answers, &[1]),
-        state: Ids::default(),
-        cache_salt: &[],
-        origin: Default::default(),
-        prompt: match ask.is_text {
-            true => Prompt::Text {
-                bytes: &text,
-                segments: &segments,
+        ..Turn::new(
+            targets,
+            match ask.is_text {
+                true => Prompt::Text {
+                    bytes: &text,
+                    segments: &segments,
+                },
+                false => Prompt::Tokens(&ids),
             },
-            false => Prompt::Tokens(&ids),
-        },
+        )
     })
 }
 

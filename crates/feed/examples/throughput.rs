@@ -14,8 +14,7 @@ use std::time::Instant;
 
 use warmpath_core::pool::Layout;
 use warmpath_core::scheduler::{
-    Config, FeedOptions, GroupOptions, Ids, PoolOptions, Prompt, Scheduler, Turn, TurnKind,
-    WorkerOptions,
+    Config, FeedOptions, GroupOptions, PoolOptions, Prompt, Scheduler, Turn, WorkerOptions,
 };
 use warmpath_core::{GroupId, Micros, TargetId, WorkerId};
 use warmpath_feed::{Contents, Inbox, Parcel, Stream, StreamKey};
@@ -257,21 +256,7 @@ impl World {
         let tokens: Vec<u32> = (0..64 * BLOCK)
             .map(|at| n.wrapping_mul(7_919) + at)
             .collect();
-        let turn = Turn {
-            tenant: "",
-            session: None,
-            parent: None,
-            kind: TurnKind::Ordinary,
-            targets: &[TargetId(0)],
-            pin: None,
-            priority: 0,
-            tool_results: Ids::default(),
-            state: Ids::default(),
-            cache_salt: &[],
-            origin: Default::default(),
-            ask: Default::default(),
-            prompt: Prompt::Tokens(&tokens),
-        };
+        let turn = Turn::new(&[TargetId(0)], Prompt::Tokens(&tokens));
         let began = Instant::now();
         let taken = self.scheduler.submit(Micros(1), &turn, &mut Vec::new());
         nanos.push(began.elapsed().as_nanos() as u64);

@@ -18,8 +18,8 @@ use warmpath_core::pool::{Layout, Part};
 use warmpath_core::prefix::{StoredBlock, StoredBlocks, Tier};
 use warmpath_core::receipt::Reported;
 use warmpath_core::scheduler::{
-    AdmissionConfig, Completion, Config, FeedOptions, GroupOptions, Ids, Outcome as Settles,
-    Placement, PoolOptions, Prompt, Scheduler, Settled, Turn, TurnKind, Verdict, WorkerOptions,
+    AdmissionConfig, Completion, Config, FeedOptions, GroupOptions, Outcome as Settles, Placement,
+    PoolOptions, Prompt, Scheduler, Settled, Turn, TurnKind, Verdict, WorkerOptions,
 };
 use warmpath_core::{GroupId, Micros, ReservationId, TargetId, WorkerId};
 use warmpath_sim::{
@@ -287,22 +287,12 @@ impl World {
         let tokens = session.tokens.clone();
         let name = number.to_string();
         let turn = Turn {
-            tenant: "",
             session: Some(&name),
-            parent: None,
             kind: match session.turns + 1 == TURNS {
                 true => TurnKind::Final,
                 false => TurnKind::Ordinary,
             },
-            targets: &[TargetId(0)],
-            pin: None,
-            priority: 0,
-            tool_results: Ids::default(),
-            state: Ids::default(),
-            cache_salt: &[],
-            origin: Default::default(),
-            ask: Default::default(),
-            prompt: Prompt::Tokens(&tokens),
+            ..Turn::new(&[TargetId(0)], Prompt::Tokens(&tokens))
         };
         let taken = self.core.submit(micros(now), &turn, &mut self.settled)?;
         self.out.prompt_tokens += tokens.len() as u64;

@@ -3,7 +3,7 @@ use warmpath_core::continuity::{
     Ask, ContinuityConfig, Grade, LookaheadConfig, Model, PolicyConfig, Prices,
 };
 use warmpath_core::scheduler::{
-    Completion, Config, GroupOptions, Ids, Limits, Prompt, Scheduler, Turn, TurnKind, WorkerOptions,
+    Completion, Config, GroupOptions, Limits, Prompt, Scheduler, Turn, WorkerOptions,
 };
 use warmpath_core::{Micros, TargetId};
 
@@ -80,26 +80,19 @@ fn fleet(policy: PolicyConfig) -> Scheduler {
 /// A turn, from submit to completion.
 fn play(scheduler: &mut Scheduler, at: Micros, session: &str, hashes: &[u64]) {
     let turn = Turn {
-        tenant: "",
         session: Some(session),
-        parent: None,
-        kind: TurnKind::Ordinary,
-        targets: &TARGETS,
-        pin: None,
-        priority: 0,
-        cache_salt: &[],
-        origin: Default::default(),
-        tool_results: Ids::default(),
-        state: Ids::default(),
         ask: Ask {
             // Nobody moves, so that the turns differ by the choice alone.
             base: Some(TARGETS[0]),
             ..Ask::default()
         },
-        prompt: Prompt::Hashes {
-            hashes,
-            tokens: None,
-        },
+        ..Turn::new(
+            &TARGETS,
+            Prompt::Hashes {
+                hashes,
+                tokens: None,
+            },
+        )
     };
     let submitted = scheduler.submit(at, &turn, &mut Vec::new());
     let id = submitted.expect("there is a worker").reservation;

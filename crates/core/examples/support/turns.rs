@@ -1,8 +1,7 @@
 //! Turns of canonical text through the scheduler, as the addon submits them: for counting their
 //! instructions and for timing them.
 use warmpath_core::scheduler::{
-    Completion, Config, GroupOptions, Ids, Prompt, Scheduler, Segment, Submitted, Turn, TurnKind,
-    WorkerOptions,
+    Completion, Config, GroupOptions, Prompt, Scheduler, Segment, Submitted, Turn, WorkerOptions,
 };
 use warmpath_core::{Micros, TargetId};
 
@@ -50,19 +49,8 @@ pub(crate) fn submit(
     prompt: Prompt,
 ) -> Submitted {
     let turn = Turn {
-        tenant: "",
         session: Some(session),
-        parent: None,
-        kind: TurnKind::Ordinary,
-        targets: &[TargetId(0)],
-        pin: None,
-        priority: 0,
-        tool_results: Ids::default(),
-        state: Ids::default(),
-        cache_salt: &[],
-        origin: Default::default(),
-        ask: Default::default(),
-        prompt,
+        ..Turn::new(&[TargetId(0)], prompt)
     };
     let submitted = scheduler.submit(at, &turn, &mut Vec::new());
     submitted.expect("there is a worker")

@@ -124,19 +124,8 @@ impl Bench {
 
 fn turn<'a>(session: &'a str, tokens: &'a [u32]) -> Turn<'a> {
     Turn {
-        tenant: "",
         session: Some(session).filter(|name| !name.is_empty()),
-        parent: None,
-        kind: TurnKind::Ordinary,
-        targets: &[TargetId(0)],
-        ask: Default::default(),
-        pin: None,
-        priority: 0,
-        tool_results: Ids::default(),
-        state: Ids::default(),
-        cache_salt: &[],
-        origin: Default::default(),
-        prompt: Prompt::Tokens(tokens),
+        ..Turn::new(&[TargetId(0)], Prompt::Tokens(tokens))
     }
 }
 

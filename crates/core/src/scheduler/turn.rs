@@ -145,6 +145,28 @@ pub struct Turn<'a> {
     pub origin: Origin,
 }
 
+impl<'a> Turn<'a> {
+    /// An ordinary turn of nobody known that says nothing else.
+    #[must_use]
+    pub fn new(targets: &'a [TargetId], prompt: Prompt<'a>) -> Self {
+        Self {
+            tenant: "",
+            session: None,
+            parent: None,
+            kind: TurnKind::Ordinary,
+            targets,
+            ask: Ask::default(),
+            pin: None,
+            priority: 0,
+            tool_results: Ids::default(),
+            state: Ids::default(),
+            prompt,
+            cache_salt: &[],
+            origin: Origin::default(),
+        }
+    }
+}
+
 /// What became of a submitted turn.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Submitted {

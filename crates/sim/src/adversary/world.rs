@@ -9,7 +9,7 @@ use hashbrown::HashMap;
 use warmpath_core::continuity::{ContinuityConfig, Lock, PolicyConfig};
 use warmpath_core::scheduler::{
     Completion, Config, GroupOptions, Health, Ids, Outcome, Placement, Prompt, Scheduler, Settled,
-    Turn, TurnKind, Verdict, WorkerOptions,
+    Turn, Verdict, WorkerOptions,
 };
 use warmpath_core::session::Phase;
 use warmpath_core::{GroupId, Micros, ReservationId, Result, TargetId, WorkerId};
@@ -184,14 +184,6 @@ impl World {
         let mut turn = Turn {
             tenant: branch.tenant,
             session: Some(&branch.session),
-            parent: None,
-            kind: TurnKind::Ordinary,
-            targets: &MODELS,
-            ask: Default::default(),
-            pin: None,
-            priority: 0,
-            cache_salt: &[],
-            origin: Default::default(),
             tool_results: Ids {
                 bytes: &results,
                 lengths: &result_lengths,
@@ -200,7 +192,7 @@ impl World {
                 bytes: &state,
                 lengths: &state_lengths,
             },
-            prompt: Prompt::Tokens(&branch.tokens),
+            ..Turn::new(&MODELS, Prompt::Tokens(&branch.tokens))
         };
         turn.ask.base = Some(base);
         let submitted = match self.scheduler.submit(self.now, &turn, &mut self.settled) {

@@ -12,7 +12,7 @@ use hashbrown::HashMap;
 use warmpath_core::hint::Action;
 use warmpath_core::receipt::{Reported, Trust};
 use warmpath_core::scheduler::{
-    Completion, Fault, FeedOptions, Health, Ids, Outcome, Placement, Prompt, Scheduler,
+    Completion, Fault, FeedOptions, Health, Outcome, Placement, Prompt, Scheduler,
     Settled as CoreSettled, Turn, TurnKind, Verdict, WorkerOptions,
 };
 use warmpath_core::session::Phase;
@@ -165,26 +165,21 @@ impl Router for CoreRouter {
     fn submit(&mut self, now: Nanos, offer: &Offer<'_>, settled: &mut Vec<Settled>) -> Answer {
         self.calls += 1;
         let is_last = (offer.next, self.farewell) == (Next::End, Farewell::Said);
+        let targets = [self.target];
         let turn = Turn {
-            tenant: "",
             session: Some(offer.session),
             parent: offer.parent,
             kind: match is_last {
                 true => TurnKind::Final,
                 false => TurnKind::Ordinary,
             },
-            targets: &[self.target],
-            ask: Default::default(),
-            pin: None,
-            priority: 0,
-            tool_results: Ids::default(),
-            state: Ids::default(),
-            cache_salt: &[],
-            origin: Default::default(),
-            prompt: Prompt::Hashes {
-                hashes: offer.blocks,
-                tokens: Some(offer.prompt_tokens),
-            },
+            ..Turn::new(
+                &targets,
+                Prompt::Hashes {
+                    hashes: offer.blocks,
+                    tokens: Some(offer.prompt_tokens),
+                },
+            )
         };
         let submitted = self.core.submit(micros(now), &turn, &mut self.settled);
         let answer = match submitted {
