@@ -119,7 +119,10 @@ export interface Disagreement {
 
 /** What a worker's engine tells. */
 export interface EventsStatus {
-  /** Tokens in its device's cache. */
+  /**
+   * Tokens that it has told are in its device's cache; prompts that were sent to it count once it has told
+   * of them.
+   */
   readonly cachedTokens: number
   /** Size of its blocks; null before its first store. */
   readonly blockTokens: number | null
@@ -365,8 +368,12 @@ export interface Receipt {
      * `answers`: its text, and of its beginning the tokens that earlier answers came with.
      */
     readonly origin: Origin
+    /** Of the whole prompt: guessed from its text where `form` is `text`, else counted. */
     readonly tokens: number
-    /** Of these, from the start, those that are known one by one, or by the hashes of their blocks. */
+    /**
+     * From its start, those that are known one by one, or by the hashes of their blocks: all where `form`
+     * is `tokens`. An engine's count, which may be more than a guess at the whole.
+     */
     readonly exactTokens: number
     readonly blocks: number
     readonly unitTokens: number

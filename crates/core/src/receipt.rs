@@ -332,9 +332,10 @@ pub struct PromptNote {
     pub is_tokens: bool,
     /// Where they are from, or why it came as text.
     pub origin: Origin,
-    /// Tokens, estimated unless the caller brought them.
+    /// Of the whole prompt: guessed from its text where it came as text, else counted.
     pub tokens: u32,
-    /// Of these, from the start, those that are known one by one, or by the hashes of their blocks.
+    /// From its start, those that are known one by one, or by the hashes of their blocks: all of them where
+    /// it did not come as text. An engine's count, which may be more than a guess at the whole.
     pub exact_tokens: u32,
     /// Blocks.
     pub blocks: u32,

@@ -183,6 +183,27 @@ fn what_an_engine_tells_is_counted_to_the_block() {
     assert_eq!((worker, predicted_cached_tokens, trust, rank), expected);
 }
 
+#[test]
+fn what_an_engine_is_said_to_have_is_what_it_has_told() {
+    let mut world = World::begun(1);
+    let tokens = prompt(1, 18);
+    let said = |world: &World| world.scheduler.engine_cached_tokens(A);
+    world.store(A, 0, Tier::Device, &tokens[..8], 0);
+    let (first, placement) = world.go(Prompt::Tokens(&tokens));
+    assert_eq!(placement.worker, A);
+    assert_eq!(said(&world), Some(8), "the rest of it was only sent");
+    world.store(A, 0, Tier::Device, &tokens[..12], 2);
+    assert_eq!(said(&world), Some(12));
+    world.complete(first, 8);
+    world.go(Prompt::Tokens(&tokens));
+    world.remove(A, Tier::Device, &names(&tokens)[2..3]);
+    assert_eq!(said(&world), Some(8));
+    world.store(A, 0, Tier::Host, &tokens, 0);
+    assert_eq!(said(&world), Some(8), "on its device");
+    world.tell(A, 0, &CacheEvent::Cleared);
+    assert_eq!(said(&world), Some(0));
+}
+
 /// A prompt that the cache has whole: the engine computes its last token, and with it the last block.
 #[test]
 fn the_block_with_the_last_token_is_computed_anyway() {

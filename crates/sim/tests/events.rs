@@ -9,7 +9,7 @@ use warmpath_sim::fleet::{
     EngineModel, Feed, FleetConfig, Outages, Promises, Recovery, Report, SessionShape, generate,
     simulate,
 };
-use warmpath_sim::router::{CoreOptions, CoreRouter, Router};
+use warmpath_sim::router::{CoreOptions, CoreRouter};
 use warmpath_sim::{EngineConfig, Nanos};
 use warmpath_trace::{NewStart, NewTurn, Next, Workload, WorkloadBuilder};
 
@@ -142,10 +142,7 @@ proptest! {
             ..fleet(events(lag, loss, Recovery::Replay), seed)
         };
         let mut router = kv(&config);
-        let report = simulate(&workload, &config, &mut router).expect("a fleet");
-        // What was only expected has gone by then.
-        let later = report.work.seconds as u64 * 2 + 1_000_000;
-        router.router.advance(later * SECOND, &mut Vec::new());
+        simulate(&workload, &config, &mut router).expect("a fleet");
         let core = router.router.scheduler();
         let exact = |worker: &u32| {
             let evidence = core.evidence(WorkerId(*worker)).expect("a worker");

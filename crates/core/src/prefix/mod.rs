@@ -238,6 +238,21 @@ impl PrefixIndex {
         slot.map_or(0, |slot| self.place(slot).tokens)
     }
 
+    /// Tokens that a place has by its engine's own word: without those that were only sent there. Zero for
+    /// an unknown place. O(predictions of the place).
+    #[must_use]
+    pub fn told_tokens(&self, place: PlaceId) -> u64 {
+        let Some(slot) = self.slot_of(place) else {
+            return 0;
+        };
+        let place = self.place(slot);
+        let sent = place.predictions().map(|segment| {
+            let lengths = &self.forest.runs[segment.run].lengths;
+            lengths.tokens((segment.from, segment.to))
+        });
+        place.tokens - sent.sum::<u64>()
+    }
+
     /// The size of everything. O(places + runs).
     #[must_use]
     pub fn stats(&self) -> PrefixStats {

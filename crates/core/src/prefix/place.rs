@@ -212,6 +212,11 @@ impl Place {
         }
     }
 
+    /// All of its predictions, in no order.
+    pub(super) fn predictions(&self) -> impl Iterator<Item = &Segment> {
+        self.segments.iter().map(|(_, segment)| segment)
+    }
+
     /// The prediction that was used least recently.
     pub(super) fn oldest(&self) -> Option<(u32, Segment)> {
         let number = self.oldest?;

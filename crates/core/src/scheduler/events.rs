@@ -158,12 +158,13 @@ impl Scheduler {
         self.topology.worker(id).ok().map(Worker::evidence)
     }
 
-    /// Tokens that the engine says it has on its device, over all ranks; absent without a feed.
+    /// Tokens that the engine says it has on its device, over all ranks, without prompts that were sent to
+    /// it and that it has not told of; absent without a feed. O(prompts of the last half minute).
     #[must_use]
     pub fn engine_cached_tokens(&self, id: WorkerId) -> Option<u64> {
         let feed = self.topology.worker(id).ok()?.feed.as_ref()?;
         let places = (0..feed.ranks()).filter_map(|rank| feed.place(rank, Tier::Device));
-        Some(places.map(|place| self.prefix.tokens(place)).sum())
+        Some(places.map(|place| self.prefix.told_tokens(place)).sum())
     }
 
     /// How many tokens the engine's blocks have, by its own word; absent before it has stored any.
