@@ -4,6 +4,7 @@ import test, { type ExecutionContext } from 'ava'
 import { renderReceipt } from '../src/cli/render.js'
 import { startGateway } from '../src/gateway/index.js'
 import { Scheduler, type SchedulerOptions, type Turn } from '../src/index.js'
+import { takersOf } from '../src/turn/behalf.js'
 import { CHAT, chat } from './support/requests.js'
 import { TellingEngine } from './support/telling-engine.js'
 
@@ -181,6 +182,18 @@ test('a turn goes to the engine that has its tokens, whoever it was sent to by i
   t.is(turn.worker, other === a ? 'w0' : 'w1')
   t.true(turn.predictedCachedTokens > 300)
   turn.fail()
+})
+
+test('what is kept of an answer is bounded by its prompt', async (t) => {
+  const asked = { usage: false, tokens: true, reads: true }
+  t.is(takersOf(asked, 1_000, () => t.fail()).tokenIds?.most, 8_000 + 65_536)
+  await using engine = await TellingEngine.start()
+  using s = scheduler([engine])
+  const turn = await s.submit(chat('s', 'hello'))
+  const most = 8 * turn.promptTokens + 65_536
+  const answer = { choices: [], prompt_token_ids: Array(most + 1).fill(1) }
+  const text = await turn.observe(Response.json(answer)).text()
+  t.is(text, '{"choices":[],"prompt_token_ids":null}')
 })
 
 test('a client that asks for the tokens gets them', async (t) => {

@@ -4,6 +4,9 @@ import fc from 'fast-check'
 import { TokenIds } from '../src/forward/index.js'
 import { gc } from './support/gc.js'
 
+/** Tokens that a prompt may have here. */
+const MOST = 1 << 20
+
 interface Passed {
   readonly text: string
   readonly found: number[][]
@@ -11,7 +14,7 @@ interface Passed {
 
 function pass(pieces: readonly Uint8Array[], takesOut = true): Passed {
   const found: number[][] = []
-  const reader = new TokenIds({ takesOut, found: (tokens) => found.push([...tokens]) })
+  const reader = new TokenIds({ takesOut, most: MOST, found: (tokens) => found.push([...tokens]) })
   const out = pieces.map((piece) => Buffer.from(reader.push(piece)))
   return { text: Buffer.concat(out).toString(), found }
 }
@@ -157,7 +160,7 @@ test('a list or blanks without an end are kept nowhere, in whatever pieces they 
     ['data: {"prompt_token_ids":[', '[', false],
     ['data: {"prompt_token_ids":["', 'x'.repeat(1000), false],
   ] as const) {
-    const reader = new TokenIds({ takesOut: true, found: () => t.fail() })
+    const reader = new TokenIds({ takesOut: true, most: MOST, found: () => t.fail() })
     t.true(reader.push(Buffer.from(start)).length > 0)
     // What is kept of a piece costs at least an object.
     const used = () => {
@@ -175,23 +178,43 @@ test('a list or blanks without an end are kept nowhere, in whatever pieces they 
   }
 })
 
-test('a prompt of more tokens than any has is not told', (t) => {
-  const found: number[] = []
-  const reader = new TokenIds({ takesOut: true, found: ({ length }) => found.push(length) })
-  const many = Buffer.from('1,'.repeat(1 << 20))
-  reader.push(Buffer.from('{"prompt_token_ids":['))
-  for (let n = 0; n < 17; n += 1) t.is(reader.push(many).length, 0)
-  t.is(
-    Buffer.from(reader.push(Buffer.from('1],"prompt_token_ids":[1,2]}'))).toString(),
-    ',"prompt_token_ids":null}',
-  )
-  t.deepEqual(found, [2])
+test('a list of more tokens than the prompt can have is kept nowhere and not told', (t) => {
+  const found: number[][] = []
+  const list = (count: number) => `"prompt_token_ids":[${Array(count).fill(7).join()}]`
+  for (const most of [1, 2, 1_024, 1_025, 5_000]) {
+    for (const [count, told] of [
+      [most, [most]],
+      [most + 1, []],
+      [4 * most, []],
+    ] as const) {
+      found.length = 0
+      const plan = { takesOut: true, most, found: (tokens: Uint32Array) => found.push([...tokens]) }
+      const reader = new TokenIds(plan)
+      const passed = reader.push(Buffer.from(`{${list(count)}}`))
+      t.is(Buffer.from(passed).toString(), '{"prompt_token_ids":null}')
+      t.deepEqual(
+        found.map(({ length }) => length),
+        [...told],
+      )
+    }
+  }
+  found.length = 0
+  const reader = new TokenIds({
+    takesOut: true,
+    most: 2,
+    found: (tokens) => found.push([...tokens]),
+  })
+  const passed = reader.push(Buffer.from(`{${list(3)},"prompt_token_ids":[1,2]}`))
+  const bare = '{"prompt_token_ids":null,"prompt_token_ids":null}'
+  t.is(Buffer.from(passed).toString(), bare)
+  t.deepEqual(found, [[1, 2]])
 })
 
 test('only the first prompt counts, and a listener that throws costs nothing', (t) => {
   t.deepEqual(whole('{"prompt_token_ids":[1]}{"prompt_token_ids":[2]}').found, [[1]])
   const reader = new TokenIds({
     takesOut: true,
+    most: MOST,
     found: () => {
       throw new Error('closed')
     },

@@ -376,7 +376,9 @@ export class Turn {
       dialect: this.#plan.read.dialect,
       reservation: this.#reservation,
       maxBytes: this.#plan.maxBytes,
-      ...takersOf(this.#behalf(), (tokens) => this.#reservation.learnTokens(tokens)),
+      ...takersOf(this.#behalf(), this.promptTokens, (tokens) => {
+        this.#reservation.learnTokens(tokens)
+      }),
     }
   }
 

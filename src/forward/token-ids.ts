@@ -22,8 +22,6 @@ const [SPACE, LF, CR, TAB, ZERO, NINE] = [0x20, 0x0a, 0x0d, 0x09, 0x30, 0x39]
 /** What the lines of an event begin with (`data`, `event`, `id`, `retry`), and no value of JSON does. */
 const FIELDS = Buffer.from('deir')
 const MAX_TOKEN = 0xffff_ffff
-/** No prompt is longer. */
-const MAX_TOKENS = 1 << 24
 const FIRST_ROOM = 1024
 
 type Name = 'choices' | 'prompt_token_ids' | 'token_ids'
@@ -39,6 +37,8 @@ export const ASK_FOR_TOKENS: Change = { name: 'return_token_ids', value: true }
 export interface TokenIdsPlan {
   /** Told once, of the first list of a prompt. */
   readonly found: (tokens: Uint32Array) => void
+  /** Of a longer list nothing is kept: it is of no prompt that was sent. */
+  readonly most: number
   /** Whether the client has not asked for them. */
   readonly takesOut: boolean
 }
@@ -154,7 +154,8 @@ export class TokenIds {
     if (byte === OPEN_LIST && name !== undefined) {
       if (name === 'choices') this.#inChoices = this.#depth === 1
       else if (name === 'prompt_token_ids' || this.#depth === 3) {
-        this.#list = new Numbers(name === 'prompt_token_ids' && !this.#isFound)
+        const keeps = name === 'prompt_token_ids' && !this.#isFound
+        this.#list = new Numbers(keeps ? this.#plan.most : undefined)
         this.#listDepth = this.#depth
         out.drop(at)
       }
@@ -233,6 +234,7 @@ class Passed {
 
 /** A list that may be one of tokens; those of a prompt are kept. */
 class Numbers {
+  readonly #most: number
   #keeps: boolean
   #tokens: Uint32Array
   #count = 0
@@ -241,9 +243,11 @@ class Numbers {
   /** Whether a number has to come, a comma may, or anything that a list can begin with. */
   #next: 'first' | 'number' | 'comma' = 'first'
 
-  constructor(keeps: boolean) {
-    this.#keeps = keeps
-    this.#tokens = new Uint32Array(keeps ? FIRST_ROOM : 0)
+  /** Keeps so many at most; undefined: none. */
+  constructor(most: number | undefined) {
+    this.#most = most ?? 0
+    this.#keeps = most !== undefined
+    this.#tokens = new Uint32Array(Math.min(this.#most, FIRST_ROOM))
   }
 
   /** Reads numbers and commas. Gives the first byte that is neither. */
@@ -283,10 +287,10 @@ class Numbers {
   }
 
   #endNumber(): void {
-    if (this.#count === MAX_TOKENS) this.spoil()
+    if (this.#count === this.#most) this.spoil()
     if (this.#keeps) {
       if (this.#count === this.#tokens.length) {
-        const larger = new Uint32Array(2 * this.#tokens.length)
+        const larger = new Uint32Array(Math.min(this.#most, 2 * this.#tokens.length))
         larger.set(this.#tokens)
         this.#tokens = larger
       }

@@ -40,10 +40,22 @@ export function changesFor({ usage, tokens }: Behalf): Change[] {
   return changes
 }
 
-/** What reads it in an answer, and takes it out. */
-export function takersOf({ usage, tokens, reads }: Behalf, found: TokenIdsPlan['found']) {
+/** A prompt may have so many times the tokens that it is guessed to have, and so many more that a template adds. */
+const GUESSED_TIMES = 8
+const TEMPLATE_TOKENS = 1 << 16
+
+/**
+ * What reads it in an answer, and takes it out. `promptTokens`: what the prompt is guessed to have, by
+ * which what is kept of an answer is bounded.
+ */
+export function takersOf(
+  { usage, tokens, reads }: Behalf,
+  promptTokens: number,
+  found: TokenIdsPlan['found'],
+) {
+  const most = GUESSED_TIMES * promptTokens + TEMPLATE_TOKENS
   return {
     filter: usage ? new UsageChunkFilter() : undefined,
-    tokenIds: reads ? { found, takesOut: tokens } : undefined,
+    tokenIds: reads ? { found, most, takesOut: tokens } : undefined,
   }
 }
