@@ -14,7 +14,7 @@ interface Case {
   /** What it answers with, tells of, and renders. */
   readonly answers?: readonly unknown[] | null
   readonly tells?: readonly number[]
-  readonly renders?: readonly number[]
+  readonly renders?: readonly number[] | number
 }
 
 async function probed(t: ExecutionContext, of: Case): Promise<{ found: Probed; body: string }> {
@@ -22,7 +22,10 @@ async function probed(t: ExecutionContext, of: Case): Promise<{ found: Probed; b
   const { answers = TOKENS, tells = TOKENS, renders = TOKENS } = of
   await using teller = await Teller.start(theirs)
   const engine = await startWorker(t, ({ path }, res) => {
-    if (path.endsWith('/render')) return json(res, 200, { token_ids: renders })
+    if (path.endsWith('/render') || path === '/tokenize') {
+      const fails = typeof renders === 'number'
+      return fails ? json(res, renders, {}) : json(res, 200, { token_ids: renders })
+    }
     if (answers === null) return json(res, 400, {})
     json(res, 200, { prompt_token_ids: answers, choices: [] })
     void teller.tell(Uint32Array.from(tells))
@@ -46,7 +49,7 @@ const advice = (found: Probed, size = 16) => [...probeAdvice(found, size)]
 test('an engine that tells of the blocks that it computes needs no advice', async (t) => {
   const { found, body } = await probed(t, {})
   const expected = { promptTokens: 70, expectedTokens: 64, toldTokens: 64 }
-  t.deepEqual(found, { ...expected, renderer: null, error: null })
+  t.deepEqual(found, { ...expected, renderer: { says: 'same' }, error: null })
   t.deepEqual(advice(found), [])
   const sent = JSON.parse(body) as Record<string, unknown>
   t.like(sent, { model: 'org/m', max_tokens: 1, return_token_ids: true, tool_choice: 'none' })
@@ -66,10 +69,27 @@ test('blocks of another size, other tokens and silence are found with one prompt
 
 test('a renderer that makes other tokens is told with the first of them', async (t) => {
   const { found } = await probed(t, { renders: [1, ...TOKENS] })
-  t.deepEqual(found.renderer, { index: 0, rendered: 1, computed: 1000 })
+  t.deepEqual(found.renderer, { says: 'other', index: 0, rendered: 1, computed: 1000 })
   t.regex(advice(found)[0] ?? '', /1 for 1000 at 0/)
   const shorter = await probed(t, { renders: TOKENS.slice(0, 69) })
-  t.deepEqual(shorter.found.renderer, { index: 69, rendered: null, computed: 1069 })
+  const end = { says: 'other', index: 69, rendered: null, computed: 1069 }
+  t.deepEqual(shorter.found.renderer as unknown, end)
+})
+
+test('a renderer that tells no tokens does not agree', async (t) => {
+  for (const [status, says] of [
+    [500, 'failed'],
+    [400, 'refused'],
+    [404, 'unsupported'],
+  ] as const) {
+    const { found } = await probed(t, { renders: status })
+    t.deepEqual(found.renderer, { says })
+    t.regex(advice(found)[0] ?? '', new RegExp(`tells no tokens \\(${says}\\)`))
+  }
+  const { found } = await probed(t, { renders: [] })
+  t.deepEqual(found.renderer, { says: 'failed' })
+  const failed = await probed(t, { answers: null })
+  t.is(failed.found.renderer, null, 'not asked')
 })
 
 test('an engine that refuses, or tells no tokens, is said to', async (t) => {

@@ -35,7 +35,7 @@ export function rowsOf(found) {
   const first = reset.records[0]
   const sum = (of) => found.probes.reduce((sum, each) => sum + of(each), 0)
   const [told, expected] = [sum((each) => each.toldTokens), sum((each) => each.expectedTokens)]
-  const failed = sum(({ error, renderer }) => Number(error !== null || renderer !== null))
+  const failed = sum(({ error, renderer }) => Number(error !== null || renderer?.says !== 'same'))
   return [
     row('probe.tokens_told', told, 'tokens', [`${expected}`, told === expected && told > 0]),
     row('probe.failed_or_rendered_otherwise', failed, 'engines', none(failed)),
@@ -142,7 +142,7 @@ Run on ${new Date().toISOString().slice(0, 10)}: Warmpath ${own.version}, Node $
 
 ${tableOf(['turns', 'all', 'verdicts', 'over-promised without a reason', 'prompts of another length'], agreementLines)}
 
-**Probes** (\`warmpath doctor --probe\`): ${found.probes.map((p) => p.error ?? `a prompt of ${p.promptTokens} tokens, of which ${p.toldTokens} of ${p.expectedTokens} were told of and ${p.renderer === null ? 'each rendered alike' : 'not all rendered alike'}`).join('; ')}.
+**Probes** (\`warmpath doctor --probe\`): ${found.probes.map((p) => p.error ?? `a prompt of ${p.promptTokens} tokens, of which ${p.toldTokens} of ${p.expectedTokens} were told of and ${p.renderer?.says === 'same' ? 'each rendered alike' : 'not all rendered alike'}`).join('; ')}.
 
 ${tableOf(['broken on purpose', 'what came of it'], broken)}
 

@@ -11,7 +11,13 @@
  */
 import { randomBytes } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { boundedText, causeOf, TokenSourceOfEngine, tokenList } from '../engines/index.js'
+import {
+  boundedText,
+  causeOf,
+  type NoTokens,
+  TokenSourceOfEngine,
+  tokenList,
+} from '../engines/index.js'
 import type { Scheduler } from '../index.js'
 
 interface Probe {
@@ -37,10 +43,21 @@ interface Probed {
   /** Of the tokens that its events should tell of, those that they do. */
   readonly expectedTokens: number
   readonly toldTokens: number
-  /** Where its renderer has another token first; null where it agrees or was not asked. */
-  readonly renderer: { index: number; rendered: number | null; computed: number | null } | null
+  /** What its renderer makes of the same bytes; null where it was not asked. */
+  readonly renderer: Rendered | null
   readonly error: string | null
 }
+
+/** `says`: the `same` tokens, `other` ones (the first of them is told), or why there are none. */
+type Rendered =
+  | { readonly says: 'same' }
+  | {
+      readonly says: 'other'
+      readonly index: number
+      readonly rendered: number | null
+      readonly computed: number | null
+    }
+  | { readonly says: NoTokens }
 
 const CHAT = '/v1/chat/completions'
 /** An engine that is not busy computes such a prompt in well under a second. */
@@ -62,15 +79,8 @@ async function probe(plan: Probe): Promise<Probed> {
   // An engine computes the last token of a prompt whatever it has.
   const expectedTokens = Math.floor((length - 1) / plan.blockTokens) * plan.blockTokens
   const toldTokens = await told(plan, tokens, expectedTokens)
-  const rendered = plan.asksRenderer ? await ofRenderer(plan, body) : undefined
-  const renderer = rendered && firstOther(rendered, tokens)
-  return {
-    promptTokens: length,
-    expectedTokens,
-    toldTokens,
-    renderer: renderer ?? null,
-    error: null,
-  }
+  const renderer = plan.asksRenderer ? await ofRenderer(plan, body, tokens) : null
+  return { promptTokens: length, expectedTokens, toldTokens, renderer, error: null }
 }
 
 function failedProbe(error: Error): Probed {
@@ -163,21 +173,21 @@ async function told(plan: Probe, tokens: Uint32Array, expected: number): Promise
   }
 }
 
-async function ofRenderer(plan: Probe, body: string): Promise<Uint32Array | undefined> {
+async function ofRenderer(plan: Probe, body: string, computed: Uint32Array): Promise<Rendered> {
   const { url, headers } = plan
   const source = new TokenSourceOfEngine(() => performance.now())
   const signal = AbortSignal.timeout(limitOf(plan))
   const found = await source.ask({ url: url + CHAT, headers, body, signal })
-  return found instanceof Uint32Array ? found : undefined
+  return found instanceof Uint32Array ? compared(found, computed) : { says: found }
 }
 
-function firstOther(rendered: Uint32Array, computed: Uint32Array): Probed['renderer'] {
+function compared(rendered: Uint32Array, computed: Uint32Array): Rendered {
   const most = Math.max(rendered.length, computed.length)
   for (let index = 0; index < most; index += 1) {
     const [a, b] = [rendered[index], computed[index]]
-    if (a !== b) return { index, rendered: a ?? null, computed: b ?? null }
+    if (a !== b) return { says: 'other', index, rendered: a ?? null, computed: b ?? null }
   }
-  return null
+  return { says: 'same' }
 }
 
 /** What should be changed, or looked into. */
@@ -194,9 +204,11 @@ function* probeAdvice(probed: Probed, blockTokens: number): Generator<string> {
         : `blocks that are not of ${blockTokens} tokens, another form of hashes, or no events at all`
     yield `it computed a prompt and tells of ${toldTokens} of ${expectedTokens} tokens: ${why}`
   }
-  if (renderer !== null) {
+  if (renderer?.says === 'other') {
     const { index, rendered, computed } = renderer
     yield `its renderer makes other tokens of the same bytes: ${rendered ?? 'none'} for ${computed ?? 'none'} at ${index}`
+  } else if (renderer !== null && renderer.says !== 'same') {
+    yield `its renderer tells no tokens (${renderer.says}): its turns are known by their text`
   }
 }
 

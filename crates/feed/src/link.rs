@@ -16,6 +16,8 @@ use crate::zmtp::Role;
 
 const FIRST_RETRY: Micros = Micros::from_millis(100);
 const LAST_RETRY: Micros = Micros::from_secs(5);
+/// A connection that has lasted so long was worth having, though nothing was told on it.
+const LASTING: Micros = Micros::from_secs(1);
 
 const LIVE: usize = 0;
 const REPLAY: usize = 1;
@@ -30,12 +32,28 @@ pub(crate) struct Link {
     pub(crate) wanted: Subscription,
     stream: Stream,
     live: Option<Socket>,
-    is_announced: bool,
+    publisher: Option<Publisher>,
     listener: Option<TcpListener>,
     newcomers: Newcomers,
     replay: Option<Socket>,
     retry_at: Micros,
     retry: Micros,
+}
+
+/// Whoever has finished the handshake of the live connection.
+#[derive(Clone, Copy)]
+struct Publisher {
+    since: Micros,
+    has_told: bool,
+}
+
+impl Publisher {
+    fn new(now: Micros) -> Self {
+        Self {
+            since: now,
+            has_told: false,
+        }
+    }
 }
 
 impl Link {
@@ -48,7 +66,7 @@ impl Link {
             wanted,
             stream,
             live: None,
-            is_announced: false,
+            publisher: None,
             listener: None,
             newcomers: Newcomers::default(),
             replay: None,
@@ -94,21 +112,22 @@ impl Link {
             return false;
         };
         let (stream, mut asks, mut count) = (&mut self.stream, Vec::new(), 0);
-        let is_announced = &mut self.is_announced;
+        let publisher = &mut self.publisher;
         let read = socket.flush().and_then(|()| {
             let read = socket.read(now, buffer, |parts| {
-                if !std::mem::replace(is_announced, true) {
+                if publisher.is_none() {
                     asks.extend(stream.connected(now));
                 }
+                publisher.get_or_insert(Publisher::new(now)).has_told = true;
                 asks.extend(stream.message(now, &parts));
                 count += 1;
             });
             let flushed = socket.flush();
             read.and_then(|reading| flushed.map(|()| reading))
         });
-        if socket.peer.is_open() && !std::mem::replace(is_announced, true) {
+        if socket.peer.is_open() && publisher.is_none() {
+            *publisher = Some(Publisher::new(now));
             asks.extend(stream.connected(now));
-            self.retry = FIRST_RETRY;
             count += 1;
         }
         self.answer(registry, now, asks);
@@ -289,11 +308,15 @@ impl Link {
         Ok(socket)
     }
 
-    /// The publisher is gone, or was never there.
+    /// The publisher is gone, or was never there. One that has told something, or has stayed, is looked
+    /// for again at once; whoever greets and leaves is not.
     fn lose(&mut self, registry: &Registry, now: Micros, error: &io::Error) {
         self.note_error(error);
         self.live = None;
-        if std::mem::take(&mut self.is_announced) {
+        if let Some(publisher) = self.publisher.take() {
+            if publisher.has_told || now.since(publisher.since) >= LASTING {
+                self.retry = FIRST_RETRY;
+            }
             let asks = self.stream.disconnected().into_iter().collect();
             self.answer(registry, now, asks);
         }

@@ -194,6 +194,43 @@ fn who_accepts_and_says_nothing_is_given_up_and_tried_again() {
     assert_eq!(bench.status().last_error, None);
 }
 
+/// How long it waits after the live connection has ended.
+fn pause(bench: &mut Bench, other: StdStream) -> u64 {
+    drop(other);
+    bench.until("the end of it", |b| b.link.live.is_none());
+    bench.link.retry_at.since(bench.now).0 / 1_000
+}
+
+#[test]
+fn whoever_greets_and_leaves_is_tried_again_ever_less_often() {
+    let listener = listener();
+    let mut bench = Bench::to(&listener);
+    let greeted = |bench: &mut Bench| {
+        bench.now = bench.now.max(bench.link.retry_at);
+        let other = accepted(bench, &listener);
+        let other = bench.greet(other);
+        bench.until("a connection", |b| b.status().is_connected);
+        other
+    };
+    for milliseconds in [100, 200, 400, 800, 1_600, 3_200, 5_000, 5_000] {
+        let other = greeted(&mut bench);
+        assert_eq!(pause(&mut bench, other), milliseconds);
+    }
+    // One that stays, and one that tells something.
+    let other = greeted(&mut bench);
+    bench.later(1);
+    assert_eq!(pause(&mut bench, other), 100);
+    let other = greeted(&mut bench);
+    assert_eq!(pause(&mut bench, other), 200);
+    let mut other = greeted(&mut bench);
+    let mut message = vec![1, 0, 1, 8];
+    message.extend(0_u64.to_be_bytes());
+    message.extend([0, 3, 0x92, 0, 0x90]);
+    other.write_all(&message).expect("sent");
+    bench.until("it", |b| b.status().messages == 1);
+    assert_eq!(pause(&mut bench, other), 100);
+}
+
 #[test]
 fn a_connection_that_nobody_ended_is_found_to_be_dead() {
     let listener = listener();
