@@ -113,21 +113,41 @@ impl Scheduler {
         };
         gates.begin(self.now, id, arrival);
         let is_shut = gates.must_wait(id, &self.load);
-        let Some(home) = self.hard_home(turn) else {
-            return is_shut;
-        };
-        let gates = &self.gates[turn.route.group.index()];
-        let goes_home = |gates: &Gates| !is_shut && gates.admits(id, home, &self.load);
-        if gates.as_deref().is_none_or(goes_home) || !self.placer().is_home_warm(turn) {
+        if !self.keeps_to_home(id, turn, is_shut) {
             return is_shut;
         }
-        // Others may be open, but are not what it waits for.
-        self.gates[turn.route.group.index()]
-            .as_mut()
-            .is_some_and(|gates| {
-                gates.go_home(id, home);
-                gates.must_wait(id, &self.load)
-            })
+        let gates = self.gates[turn.route.group.index()].as_ref();
+        gates.is_some_and(|gates| gates.must_wait(id, &self.load))
+    }
+
+    /// Whether a turn that cannot go home at once waits for its home alone from now on: others may be open,
+    /// but are not what it waits for. `is_shut`: it would have to wait in any case.
+    fn keeps_to_home(&mut self, id: ReservationId, turn: &Reservation, is_shut: bool) -> bool {
+        let Some(home) = self.hard_home(turn) else {
+            return false;
+        };
+        let group = turn.route.group.index();
+        let goes_home = |gates: &Gates| !is_shut && gates.admits(id, home, &self.load);
+        if self.gates[group].as_deref().is_none_or(goes_home) || !self.placer().is_home_warm(turn) {
+            return false;
+        }
+        if let Some(gates) = &mut self.gates[group] {
+            gates.go_home(id, home);
+        }
+        true
+    }
+
+    /// Where a turn that the policy holds may go is looked at again.
+    fn look_at_home(&mut self, id: ReservationId) {
+        self.rebind_at_gate(id);
+        let turn = self.reservations.get(id);
+        if turn.is_none_or(|turn| self.hard_home(turn).is_none()) {
+            return;
+        }
+        if let Some(turn) = self.reservations.remove(id) {
+            self.keeps_to_home(id, &turn, false);
+            self.reservations.insert(id, turn);
+        }
     }
 
     /// The worker that takes every turn of the session while it is up and warm.
@@ -175,7 +195,7 @@ impl Scheduler {
 
     /// Whether a turn that the policy has let go waits again, because every worker is shut to it.
     pub(super) fn waits_again(&mut self, group: usize, id: ReservationId) -> bool {
-        self.rebind_at_gate(id);
+        self.look_at_home(id);
         let gates = self.gates[group].as_ref();
         if gates.is_none_or(|gates| gates.is_open(id, &self.load)) || !self.is_held(id) {
             return false;
@@ -191,7 +211,7 @@ impl Scheduler {
 
     /// Whether a turn that the policy holds could go nowhere, so that there is no use in asking.
     pub(super) fn is_blocked_at_gate(&mut self, id: ReservationId) -> bool {
-        self.rebind_at_gate(id);
+        self.look_at_home(id);
         let Some(turn) = self.reservations.get(id) else {
             return false;
         };

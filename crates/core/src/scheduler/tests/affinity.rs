@@ -502,3 +502,52 @@ fn a_hard_home_that_is_full_is_waited_for_while_it_is_up_and_warm() {
         assert_eq!(placed.worker == home, stays);
     }
 }
+
+/// The gates were open when it came, and the policy held it; others may be open when that lets it go.
+#[test]
+fn a_hard_home_is_waited_for_though_the_policy_held_the_turn_before() {
+    let pinned = |bench: &mut Bench, session: &str, prompt: &[u32], worker: WorkerId| {
+        let turn = Turn {
+            pin: Some(worker),
+            ..turn(session, prompt)
+        };
+        let submitted = bench.submit(&turn).unwrap();
+        assert!(matches!(submitted.verdict, Verdict::Go(_)), "{session}");
+        submitted.reservation
+    };
+    for max_running in [2, 3] {
+        let config = Config {
+            affinity: AffinityConfig {
+                mode: Mode::Hard,
+                ..AffinityConfig::default()
+            },
+            admission: AdmissionConfig::Lease(LeaseConfig::default()),
+            gates: crate::admission::GateConfig {
+                max_running: Some(max_running),
+                ..Default::default()
+            },
+            ..Config::default()
+        };
+        let mut bench = Bench::with(config, Some(100_000));
+        let prompt = tokens(1, 19_200);
+        let (home, _) = bench.round("s", &prompt[..640]);
+        // Home computes a large prompt, and takes no second one meanwhile.
+        let large = pinned(&mut bench, "large", &tokens(2, 60_800), home);
+        let held = bench.hold("s", &prompt);
+        let why = bench.scheduler.held(held).map(|held| held.why);
+        assert_eq!(why, Some(crate::receipt::HoldReason::Room));
+        // A small one makes it run two.
+        let small = pinned(&mut bench, "small", &tokens(3, 640), home);
+        bench
+            .scheduler
+            .first_token(bench.now, large, &mut bench.settled);
+        let is_full = max_running == 2;
+        assert_eq!(bench.scheduler.is_held(held), is_full);
+        bench.complete(small, &Completion::default());
+        let went = bench.settled.iter().find(|s| s.reservation == held);
+        let Some(Outcome::Go(placed)) = went.map(|s| s.outcome) else {
+            panic!("{went:?}");
+        };
+        assert_eq!(placed.worker, home);
+    }
+}
