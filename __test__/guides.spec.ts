@@ -3,6 +3,7 @@ import { execFileSync } from 'node:child_process'
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
+import { pathToFileURL } from 'node:url'
 import test from 'ava'
 import { checkConfig, loadConfig } from '../src/gateway/index.js'
 import { chat, fleet } from './support/requests.js'
@@ -65,5 +66,35 @@ test('receipts.md: each field is one of a receipt', async (t) => {
   t.true(rows.length > 10)
   for (const field of rows.flatMap((name) => name.split('.'))) {
     t.true(known.includes(`"${field}":`), field)
+  }
+})
+
+test('admission.md: the dial is chosen by commands that run, whose tables have the lines shown', async (t) => {
+  const text = guides.find(([name]) => name === 'admission.md')?.[1] ?? ''
+  const shell = blocks(text, 'sh').find((block) => block.includes('warmpath replay')) ?? ''
+  const [serve = '', replay = ''] = [...shell.matchAll(/^npx warmpath ((?:.*\\\n)*.*)$/gm)].map(
+    ([, command = '']) => command.replace(/ #.*/, '').replaceAll('\\\n', ''),
+  )
+  const scratch = mkdtempSync(join(tmpdir(), 'warmpath-guide-'))
+  t.teardown(() => rmSync(scratch, { recursive: true }))
+  const yaml = blocks(text, 'yaml').find((block) => block.includes('theta:')) ?? ''
+  writeFileSync(join(scratch, 'gateway.yaml'), yaml)
+  const run = (command: string, ...more: string[]) => {
+    const tsx = pathToFileURL(require.resolve('tsx')).href
+    const args = command.trim().split(/\s+/)
+    const all = [`--import=${tsx}`, join(__dirname, '../src/cli/main.mts'), ...args, ...more]
+    return execFileSync(process.execPath, all, { cwd: scratch, encoding: 'utf8', stdio: 'pipe' })
+  }
+  t.regex(run(serve, '--check'), /1 workers/)
+  const sessions = join(__dirname, '../examples/sessions.jsonl.gz')
+  const short = ['--warm-up', '0', '--measure', '1']
+  const output = run(replay.replace('trace.jsonl.gz', sessions), ...short)
+  const shown = blocks(text, 'text').find((block) => block.includes('TTFT with hold')) ?? ''
+  const lines = shown.split('\n').filter((line) => line !== '')
+  t.is(lines.length, 15)
+  for (const line of lines) {
+    const [label = '', ...cells] = line.replace(/, \d+ live sessions/, '').split(/ {2,}/)
+    t.true(output.includes(label), label)
+    if (label.includes('pressure')) for (const cell of cells) t.true(output.includes(cell), cell)
   }
 })

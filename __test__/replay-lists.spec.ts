@@ -43,7 +43,7 @@ test('policies by name, each once, with options', (t) => {
       policy: { core: { policy: 'thunderagent', intervalMs: 1000 } },
     },
   ])
-  t.deepEqual(policies('lease:thetaBp=3500:eviction=lease-end')[0]?.policy, {
+  t.deepEqual(policies('lease:theta=0.35:eviction=lease-end')[0]?.policy, {
     core: { policy: 'lease', thetaBp: 3500, eviction: 'lease-end' },
   })
   t.deepEqual(policies('none:prefillScale=2.5,warmpath'), [
@@ -62,17 +62,17 @@ test('policies by name, each once, with options', (t) => {
 
 test('what a policy does not take is refused by name', (t) => {
   for (const [text, message] of [
-    ['kv:thetaBp=1', /with kv overlapCredit, .*, each NAME=VALUE; not "thetaBp=1"/],
+    ['kv:theta=1', /with kv overlapCredit, .*, each NAME=VALUE; not "theta=1"/],
     ['kv:prefillScale=-1', /kv:prefillScale a number from 0 to 1000000; not "-1"/],
     ['warmpath:temperature=1e9', /a number from 0/],
     ['round-robin:x=1', /with round-robin no options/],
-    ['thunderagent:thetaBp=1', /pauseBp, .*; not "thetaBp=1"/],
+    ['thunderagent:theta=1', /pauseBp, .*; not "theta=1"/],
     ['thunderagent:intervalMs', /thunderagent:intervalMs a whole number/],
     ['thunderagent:intervalMs=-5', /from 1 to .*; not "-5"/],
     ['thunderagent:pauseBp=10001', /from 0 to 10000/],
-    ['lease:thetaBp=0', /from 1 to 100000/],
+    ['lease:theta=0', /a number from 0.0001 to 10; not "0"/],
     ['lease:eviction=fifo', /lru or lease-end/],
-    ['lease:toString=1', /thetaBp/],
+    ['lease:toString=1', /theta/],
   ] as const) {
     t.throws(() => policies(text), { instanceOf: RangeError, message }, text)
   }

@@ -4,7 +4,7 @@
  * `round-robin` and `least-loaded` are what load balancers do; `kv` is the choice of a worker by the
  * published cost and its weights, nothing held (`none` is another name for it), and `warmpath` the same
  * with the weights that a scheduler has without options. The others are a scheduler's admission policies.
- * Options if wanted: `lease:thetaBp=3500`, `kv:prefillScale=4`. Everything is checked here, before a
+ * Options if wanted: `lease:theta=0.35`, `kv:prefillScale=4`. Everything is checked here, before a
  * trace is read.
  */
 import { DEFAULT_SCORE } from '../index.js'
@@ -16,17 +16,21 @@ interface Policy {
   score?: NonNullable<Scenario['score']>
 }
 
-/** What a value may be: a whole number from and to, one of some words, or a number that is not negative. */
-type Allowed = readonly [least: number, most: number] | readonly string[] | 'real'
+/** What a value may be: a whole number from and to, one of some words, or any number of a range. */
+type Allowed = readonly [least: number, most: number] | readonly string[] | Range
+interface Range {
+  readonly least: number
+  readonly most: number
+}
 type Known = Readonly<Record<string, Allowed>>
 
 const BALANCERS = ['round-robin', 'least-loaded'] as const
 /** Basis points of a whole. */
 const WHOLE = 10_000
 const MONTH_MS = 2_592_000_000
-const MOST_WEIGHT = 1e6
+const WEIGHT: Range = { least: 0, most: 1e6 }
 
-const WEIGHTS: Known = Object.fromEntries(Object.keys(DEFAULT_SCORE).map((name) => [name, 'real']))
+const WEIGHTS: Known = Object.fromEntries(Object.keys(DEFAULT_SCORE).map((name) => [name, WEIGHT]))
 /** Those that hold nothing, and the weights that they have by themselves; none: the published ones. */
 const SCORES: Readonly<Record<string, Policy['score']>> = {
   kv: undefined,
@@ -44,7 +48,7 @@ const ADMISSION: Readonly<Record<string, Known>> = {
     intervalMs: [1, MONTH_MS],
   },
   lease: {
-    thetaBp: [1, 10 * WHOLE],
+    theta: { least: 1 / WHOLE, most: 10 },
     forceAfterMs: [1, MONTH_MS],
     hostTokens: [1, Number.MAX_SAFE_INTEGER],
     eviction: ['lru', 'lease-end'],
@@ -70,12 +74,18 @@ function policy(text: string): Policy {
   const settings = Object.fromEntries(options.map((each) => option(each, name, known)))
   const balancer = BALANCERS.find((each) => each === name)
   if (balancer !== undefined) return { label: name, policy: balancer }
-  if (!isScore) return { label: text, policy: { core: { policy: name, ...settings } } }
+  if (!isScore)
+    return { label: text, policy: { core: { policy: name, ...inBasisPoints(settings) } } }
   return {
     label: text.replace(/^none\b/, 'kv'),
     policy: { core: { policy: 'none' } },
     score: { ...SCORES[name], ...settings } as NonNullable<Policy['score']>,
   }
+}
+
+/** As the core is told of `theta`. */
+function inBasisPoints({ theta, ...others }: Record<string, string | number>) {
+  return theta === undefined ? others : { ...others, thetaBp: Math.round(Number(theta) * WHOLE) }
 }
 
 function option(text: string, of: string, known: Known) {
@@ -90,23 +100,21 @@ function option(text: string, of: string, known: Known) {
 }
 
 function value(text: string, of: string, allowed: Allowed): string | number {
-  if (allowed === 'real') {
-    const found = /^\d+(\.\d+)?$/.test(text) ? Number(text) : Number.NaN
-    if (found <= MOST_WEIGHT) return found
-    throw new RangeError(`as ${of} a number from 0 to ${MOST_WEIGHT}; not "${text}"`)
+  if (isWords(allowed)) {
+    if (allowed.includes(text)) return text
+    throw new RangeError(`as ${of} ${allowed.join(' or ')}; not "${text}"`)
   }
-  if (isRange(allowed)) {
-    const [least, most] = allowed
-    const found = /^\d+$/.test(text) ? Number(text) : Number.NaN
-    if (found >= least && found <= most) return found
-    throw new RangeError(`as ${of} a whole number from ${least} to ${most}; not "${text}"`)
-  }
-  if (allowed.includes(text)) return text
-  throw new RangeError(`as ${of} ${allowed.join(' or ')}; not "${text}"`)
+  const isWhole = 'length' in allowed
+  const [least, most] = isWhole ? allowed : [allowed.least, allowed.most]
+  const isNumber = isWhole ? /^\d+$/ : /^\d+(\.\d+)?$/
+  const found = isNumber.test(text) ? Number(text) : Number.NaN
+  if (found >= least && found <= most) return found
+  const what = isWhole ? 'a whole number' : 'a number'
+  throw new RangeError(`as ${of} ${what} from ${least} to ${most}; not "${text}"`)
 }
 
-function isRange(allowed: Exclude<Allowed, 'real'>): allowed is readonly [number, number] {
-  return typeof allowed[0] === 'number'
+function isWords(allowed: Allowed): allowed is readonly string[] {
+  return Array.isArray(allowed) && typeof allowed[0] === 'string'
 }
 
 export { type Policy, policies }
