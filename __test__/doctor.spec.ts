@@ -103,6 +103,7 @@ test('what is wrong is said with what to change', (t) => {
     ['never', 'joined-late', /start the engine anew/],
     ['never', 'gap', /event_buffer_max_size/],
     ['never', 'unreadable', /report it/],
+    ['has', 'unknown-event', /not known here: report it/],
   ] as const) {
     const worker = { ...b, evidence: { ...late, doubt }, events: a.events }
     const { advice } = diagnose({ worker, health: 'ok', blockTokens: 64, replay })

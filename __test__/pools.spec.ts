@@ -266,6 +266,31 @@ test('a gap voids what is known before the next decision', async (t) => {
   t.like(world.pool().evidence, { trust: 'degraded', doubt: 'unreadable' })
 })
 
+test('an engine that tells of what is not known is in doubt until it is empty', async (t) => {
+  await using master = await Master.start()
+  await using world = await World.open(master)
+  const bare = (kind: string) => batch(Buffer.concat([Buffer.from([0x91]), text(kind)]))
+  const evidence = () => world.scheduler.status().workers[0]?.evidence
+  const doubted = { trust: 'degraded', doubt: 'unknown-event' }
+  await world.tell(stored(0, 6))
+  t.is(world.credit()[0][0], 6)
+  await world.tell(bare('BlockLent'))
+  t.like(evidence(), doubted)
+  t.is(world.credit()[0][0], 0, 'which blocks it took nobody knows')
+  await world.tell(stored(0, 4))
+  await world.tell(bare('BlockLent'))
+  t.is(world.credit()[0][0], 4, 'it goes on so')
+  t.like(evidence(), doubted)
+  const { events } = world.scheduler.status().workers[0] ?? {}
+  t.deepEqual(events?.ranks[0]?.passedOver, { 'unknown-event': 2 })
+  await world.tell(bare('AllBlocksCleared'))
+  await world.tell(stored(0, 5))
+  t.like(evidence(), { trust: 'exact', doubt: null })
+  t.is(world.credit()[0][0], 5)
+  await world.tell(bare('BlockLent'))
+  t.like(evidence(), doubted)
+})
+
 test('a master that is gone counts for nothing, and one that begins anew for what it tells', async (t) => {
   const first = await Master.start()
   await using world = await World.open(first)

@@ -218,6 +218,9 @@ function* poolAdvice({ stream, master, ...pool }: PoolStatus): Generator<string>
   if (pool.evidence.doubt === 'ambiguous') {
     yield 'objects of several models are in it: set `space` to what stands before the hash in the keys that count'
   }
+  if (pool.evidence.doubt === 'unknown-event') {
+    yield 'its master tells of what is not known here: report it with its version'
+  }
   if (passed.malformed)
     yield 'its events have no keys: start the master with --kv_events_emit_object_key'
   if (pool.foreign > 0)
