@@ -12,7 +12,10 @@ const BELOW_A_TURN =
     ' ',
   )
 
-/** Rooms of src/ and the rooms that each may import. A file directly in src/ is a room of its own. */
+/**
+ * Rooms of src/ and the rooms that each may import. A file directly in src/ is a room of its own, and so is
+ * each one of the scheduler.
+ */
 const ROOMS: Record<string, readonly string[]> = {
   errors: [],
   argument: ['errors'],
@@ -36,14 +39,37 @@ const ROOMS: Record<string, readonly string[]> = {
   'engine-load': ['config', 'engines', 'link', 'native'],
   'pool-watch': ['config', 'engines', 'link', 'native'],
   scheduler: [
-    ...BELOW_A_TURN,
-    'engine-load',
-    'engine-pull',
-    'exact',
-    'fleet',
-    'pool-watch',
-    'turn',
+    ...[
+      'argument',
+      'config',
+      'dialects',
+      'errors',
+      'exact',
+      'fleet',
+      'identity',
+      'link',
+      'telemetry',
+    ],
+    ...['trace', 'turn'],
+    ...['destinations', 'intake', 'opening', 'terms', 'turns', 'watchers'].map(
+      (name) => `scheduler/${name}`,
+    ),
   ],
+  'scheduler/terms': ['config'],
+  'scheduler/opening': ['clock', 'config', 'errors', 'link', 'native', 'trace'],
+  'scheduler/intake': [
+    ...['argument', 'config', 'dialects', 'errors', 'link', 'turn'],
+    'scheduler/terms',
+  ],
+  'scheduler/turns': [
+    ...['clock', 'config', 'errors', 'exact', 'link', 'telemetry', 'trace', 'turn'],
+    ...['scheduler/intake', 'scheduler/terms'],
+  ],
+  'scheduler/destinations': [
+    ...['dialects', 'errors', 'forward', 'identity', 'link', 'native', 'turn'],
+    'scheduler/terms',
+  ],
+  'scheduler/watchers': ['config', 'engine-load', 'engine-pull', 'link', 'pool-watch'],
   index: [
     'config',
     'dialects',
@@ -54,6 +80,7 @@ const ROOMS: Record<string, readonly string[]> = {
     'link',
     'platform',
     'scheduler',
+    'scheduler/destinations',
     'telemetry',
     'trace',
     'turn',
@@ -89,7 +116,12 @@ function filesBelow(folder: string, keep: (name: string) => boolean): string[] {
 
 function roomOf(path: string): string {
   const [first = '', ...rest] = relative(join(root, 'src'), path).split('/')
-  return rest.length > 0 ? first : basename(first).replace(/\..*$/, '')
+  if (rest.length === 0) return plain(first)
+  return first === 'scheduler' ? `${first}/${plain(rest.join('/'))}` : first
+}
+
+function plain(file: string): string {
+  return basename(file).replace(/\..*$/, '')
 }
 
 /** Static and dynamic imports of other files of this package. */

@@ -55,6 +55,7 @@ export {
 } from './dialects/index.js'
 export { ERROR_CODES, type ErrorCode, type ErrorOptions, WarmpathError } from './errors.js'
 export type { DrainOptions, ShedOptions } from './fleet/depart.js'
+export type { AddedWorker } from './fleet/running.js'
 export type { Reconfigured } from './fleet.js'
 export { responseHeaders, upstreamUrl, withoutCredentials } from './forward/index.js'
 export { type HeaderMap, type HeadersLike, readHeaders } from './identity/index.js'
@@ -82,7 +83,8 @@ export type {
 } from './link/report.js'
 export type { Restored, RestoreOptions } from './link/snapshot.js'
 export type { HoldReason } from './link.js'
-export { type AddedWorker, type Destination, Scheduler } from './scheduler.js'
+export type { Destination } from './scheduler/destinations.js'
+export { Scheduler } from './scheduler.js'
 export type {
   DecisionMessage,
   EndMessage,

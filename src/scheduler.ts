@@ -1,36 +1,16 @@
 /**
  * The facade: a request in, a turn out, and the fleet's administration.
  *
- * One native call a submit. This file only sequences: `request.ts` reads what came, the catalog
- * says which targets the model name means, the link asks the core, and a `Turn` carries the answer.
- * A turn that must wait is a promise that settles exactly once: by the core, by the abort signal or
- * by `close`. Nothing here keeps a process alive.
+ * What each call does is a room's business: `intake` reads what came and asks the core, `turns` makes a turn
+ * of the answer or holds it, `destinations` finds where what is no turn goes, `watchers` ask engines and
+ * stores beside the turns, and `fleet` changes workers and targets. This file opens and closes them, checks
+ * arguments, and keeps the instances that are shared by name. Nothing here keeps a process alive.
  */
 import { checkString, refuseArgument } from './argument.js'
-import { type Clock, steadyClock, systemClock } from './clock.js'
-import {
-  ADDED_WORKER_FIELDS,
-  addedTargets,
-  asksForImages,
-  Catalog,
-  type ContinuitySettings,
-  isPulled,
-  modelCard,
-  nativeModel,
-  nativeOptions,
-  nativeWorker,
-  type PriceOptions,
-  type ResolvedConfig,
-  resolve,
-  type SchedulerOptions,
-  type WorkerOptions,
-  workerEntry,
-} from './config/index.js'
-import { type DialectName, TextSink } from './dialects/index.js'
-import { EngineLoad } from './engine-load.js'
-import { EnginePull } from './engine-pull.js'
-import { fromNative, WarmpathError } from './errors.js'
-import { Exact, type Known } from './exact.js'
+import { type PriceOptions, resolve, type SchedulerOptions } from './config/index.js'
+import type { DialectName } from './dialects/index.js'
+import { WarmpathError } from './errors.js'
+import { Exact } from './exact.js'
 import {
   type DrainOptions,
   deadlineOf,
@@ -38,13 +18,20 @@ import {
   type ShedOptions,
   shedOf,
 } from './fleet/depart.js'
+import {
+  type AddedWorker,
+  addWorker,
+  markWorker,
+  resetCache,
+  setCapacity,
+  setHealth,
+  setPrice,
+  urlOf,
+} from './fleet/running.js'
 import { Fleet, type Reconfigured, refuseFixed } from './fleet.js'
-import { hasOwnCredential, requestHeaders } from './forward/index.js'
 import { type HeadersLike, readHeaders } from './identity/index.js'
-import { NO_TEXT, type Origin, PromptKind, type TurnFrame } from './link/frame.js'
 import {
   type Candidate,
-  candidatesOf,
   countsOf,
   type Receipt,
   receiptOf,
@@ -58,103 +45,49 @@ import {
   readSnapshot,
   writeSnapshot,
 } from './link/snapshot.js'
-import type { KnownTarget, KnownWorker } from './link/topology.js'
-import { Link, type LockName, type Placement } from './link.js'
-import { Health, native } from './native.js'
-import { PoolWatch } from './pool-watch.js'
-import { type MetricFamily, metricFamilies, published } from './telemetry/index.js'
-import {
-  keptSteps,
-  openRecorder,
-  type Recorder,
-  type TraceStatus,
-  type TurnTrace,
-} from './trace/index.js'
+import type { Link } from './link.js'
+import { type Destination, Destinations } from './scheduler/destinations.js'
+import { Intake } from './scheduler/intake.js'
+import { checkNative, checkTargets, clockOf, openLink, refusePulled } from './scheduler/opening.js'
+import { Terms } from './scheduler/terms.js'
+import { Turns } from './scheduler/turns.js'
+import { Watchers } from './scheduler/watchers.js'
+import { type MetricFamily, metricFamilies } from './telemetry/index.js'
+import { openRecorder, type Recorder, type TraceStatus } from './trace/index.js'
 import { checkRequest } from './turn/check.js'
-import { abortError, waitForGo } from './turn/hold.js'
-import { canStrip, needsOf } from './turn/needs.js'
-import { type Break, breaksAt, ownerBook } from './turn/portability.js'
+import type { Break } from './turn/portability.js'
 import {
   type NamedSession,
-  type ReadRequest,
-  type Recall,
   type RequestRules,
-  readRequest,
-  readWhole,
-  routeOf,
   sessionOf,
   type TurnRequest,
   tenantOf,
   tenantRule,
 } from './turn/request.js'
-import { sentBody } from './turn/sent.js'
-import { refuseStrangers } from './turn/strangers.js'
 import {
-  knownSession,
+  endSession,
   type SessionLike,
   type StartedTool,
   type ToolOwner,
   toolEnded,
   toolStarted,
 } from './turn/tools.js'
-import { type Route, Turn } from './turn.js'
-
-/** A worker that joins a running scheduler. */
-export type AddedWorker = WorkerOptions & {
-  /** Targets that it serves: all of one group. May be left out when there is only one group. */
-  targets?: string[]
-}
-
-/** A worker, and how to reach it with what is no turn. */
-export interface Destination {
-  readonly worker: string
-  readonly target: string
-  /** What the model is called there; absent when no name was given and the target has none. */
-  readonly model?: string
-  /** Base address of the worker. */
-  readonly url: string
-  /** Whether its headers have the target's or the worker's credential in place of the client's. */
-  readonly hasOwnCredential: boolean
-  /** Headers of a request to it on behalf of a client. */
-  headers(client?: HeadersLike): Record<string, string>
-  /**
-   * The body of a request to it, with the model called as it is there. `raw` is what `body` was parsed
-   * from, without content encodings: sent on as it came, but for that name. O(bytes).
-   */
-  body(body: Record<string, unknown>, raw?: Uint8Array | string): string | Uint8Array<ArrayBuffer>
-}
-
-/** A turn that the core has taken in. */
-interface TakenTurn {
-  readonly read: ReadRequest
-  readonly placement: Placement
-  readonly session: string
-  readonly signal: AbortSignal | undefined
-  readonly trace: TurnTrace | undefined
-}
+import type { Turn } from './turn.js'
 
 const shared = new Map<string, Scheduler>()
 
 export class Scheduler {
-  readonly #clock: Clock
-  readonly #fleet: Fleet
-  #config: ResolvedConfig
-  #catalog: Catalog
-  /** Whether any target's prompts are known by tokens. */
-  #wantsTokens: boolean
   readonly #link: Link
+  readonly #terms: Terms
   readonly #rules: RequestRules
-  /** Whether anybody looks at whether a prompt has images. */
-  readonly #asksForImages: boolean
-  readonly #sharedName: string | undefined
-  readonly #recorder: Recorder | undefined
-  readonly #engineLoad: EngineLoad | undefined
-  readonly #enginePull: EnginePull
-  readonly #poolWatch: PoolWatch
+  readonly #intake: Intake
+  readonly #turns: Turns
+  readonly #destinations: Destinations
+  readonly #fleet: Fleet
   readonly #exact: Exact
-  readonly #recall: Recall = (...body) => this.#link.recall(...body)
-  /** Where prompts lie; absent while one does. */
-  #sink: TextSink | undefined
+  readonly #watchers: Watchers
+  readonly #recorder: Recorder | undefined
+  readonly #sharedName: string | undefined
 
   /**
    * Throws CONFIG with the path of the field and what is allowed there. `sharedName` is for
@@ -162,50 +95,34 @@ export class Scheduler {
    */
   constructor(options: SchedulerOptions, sharedName?: string) {
     const config = resolve(options)
-    this.#config = config
-    this.#catalog = new Catalog(config.targets, config.aliases)
-    this.#sharedName = sharedName
-    this.#asksForImages = asksForImages(config)
     const { bodyBytes } = config.settings.limits
+    const clock = clockOf(config)
+    const link = openLink(config, clock, sharedName)
+    const terms = new Terms(config)
+    this.#link = link
+    this.#terms = terms
     this.#rules = { bodyBytes, tenant: tenantRule(config.identity.tenant) }
-    const { clock, logger } = config
-    this.#clock =
-      clock === undefined
-        ? systemClock
-        : steadyClock(clock, (cause) => logger?.error({ cause }, 'the clock fails: no time passes'))
-    const text = nativeOptions(config, keptSteps(config))
-    this.#link = new Link(
-      (wake) =>
-        sharedName === undefined
-          ? native.openScheduler(text, wake)
-          : native.sharedScheduler(sharedName, text, wake),
-      this.#clock,
-      bodyBytes,
-    )
-    this.#poolWatch = new PoolWatch(this.#link, logger)
+    this.#sharedName = sharedName
+    let watchers: Watchers | undefined
     try {
-      checkTargets(sharedName, this.#link, config)
+      checkTargets(sharedName, link, config)
       if (sharedName !== undefined) refusePulled(config)
-      this.#fleet = new Fleet(this.#link, config)
-      this.#exact = new Exact({
-        link: this.#link,
-        settings: config.tokens,
-        bodyBytes,
-        forwardHeaders: config.forwardHeaders,
-        logger,
-      })
-      this.#wantsTokens = wantsTokens(config)
-      this.#enginePull = new EnginePull(this.#link)
-      this.#enginePull.look()
-      this.#poolWatch.look(config.pools)
-      this.#engineLoad = config.metrics && new EngineLoad(this.#link, config.metrics, logger)
-      this.#recorder = openRecorder(config, this.#link, this.#clock)
+      this.#fleet = new Fleet(link, config)
+      const { tokens: settings, forwardHeaders, logger } = config
+      this.#exact = new Exact({ link, settings, bodyBytes, forwardHeaders, logger })
+      watchers = new Watchers(link, config)
+      this.#watchers = watchers
+      this.#recorder = openRecorder(config, link, clock)
     } catch (error) {
-      this.#engineLoad?.close()
-      this.#poolWatch.close()
-      this.#link.close()
+      watchers?.close()
+      link.close()
       throw error
     }
+    const intake = new Intake(link, terms, this.#rules)
+    this.#intake = intake
+    this.#destinations = new Destinations(link, terms)
+    const exact = this.#exact
+    this.#turns = new Turns({ link, terms, intake, exact, recorder: this.#recorder, clock })
   }
 
   /**
@@ -254,15 +171,11 @@ export class Scheduler {
     }
     if (this.#link.closed) throw new WarmpathError('WARMPATH_CLOSED', 'the scheduler is closed')
     const next = resolve(options)
-    refuseFixed(this.#config, next)
+    refuseFixed(this.#terms.config, next)
     checkNative(next)
-    const { workers, targets, pools, aliases, groups } = next
     const changes = this.#fleet.goOver(next)
-    this.#config = { ...this.#config, workers, targets, pools, aliases, groups }
-    this.#catalog = new Catalog(targets, aliases)
-    this.#wantsTokens = wantsTokens(next)
-    this.#enginePull.look()
-    this.#poolWatch.look(pools)
+    this.#terms.goOver(next)
+    this.#watchers.goOver(next.pools)
     return changes
   }
 
@@ -271,18 +184,8 @@ export class Scheduler {
    * NO_WORKER, OWNER_UNAVAILABLE, HOLD_LIMIT, ABORTED, CLOSED, UNKNOWN_MODEL, UNSUPPORTED_PATH,
    * INVALID_BODY and their kin; the turn then occupies nothing. O(body + workers of the group).
    */
-  async submit(request: TurnRequest): Promise<Turn> {
-    try {
-      if (!this.#wantsTokens) return await this.#submit(request, 'given')
-      checkRequest(request)
-      const known = await this.#exact.know(request, this.#catalog)
-      return await this.#submit(known.request, known.origin)
-    } catch (error) {
-      const code = WarmpathError.is(error) ? error.code : 'unknown'
-      published.error(code)
-      this.#config.logger?.debug({ code }, 'turn refused')
-      throw error
-    }
+  submit(request: TurnRequest): Promise<Turn> {
+    return this.#turns.submit(request)
   }
 
   /**
@@ -291,17 +194,13 @@ export class Scheduler {
    */
   checkState(request: TurnRequest): void {
     checkRequest(request)
-    this.#withSink((sink) => this.#refuseStrangers(readRequest(request, this.#rules, sink)))
+    this.#intake.check(request)
   }
 
   /** Workers that could take the turn now, cheapest first. Takes no reservation. */
   candidates(request: TurnRequest): Candidate[] {
     checkRequest(request)
-    const found = this.#withSink((sink) => {
-      const frame = this.#frame(request, readRequest(request, this.#rules, sink))
-      return this.#link.candidates(frame)
-    })
-    return candidatesOf(found, this.#link.topology)
+    return this.#intake.candidates(request)
   }
 
   /** Where `submit` would send the turn now if it goes at once. Takes no reservation. */
@@ -317,12 +216,7 @@ export class Scheduler {
   portability(request: TurnRequest, target: string): Break[] {
     checkRequest(request)
     checkString(target, 'target')
-    const known = this.#link.fresh().targetByName(target)
-    return this.#withSink((sink) => {
-      const read = readRequest(request, this.#rules, sink)
-      const tokens = this.#link.promptTokens(this.#frameOf(request, read, [known.name]))
-      return breaksAt(read, tokens, known, ownerBook(this.#link, read.tenant))
-    })
+    return this.#intake.breaks(request, target)
   }
 
   /**
@@ -330,16 +224,7 @@ export class Scheduler {
    * does not say of the cache is what is published. Throws UNKNOWN_ID, and CONFIG with the field.
    */
   setPrice(target: string, price: PriceOptions): void {
-    checkString(target, 'target')
-    const { index, card, provider, model } = this.#link.fresh().targetByName(target)
-    const { price: set } = modelCard({ price }, `targets.${target}`, {
-      provider,
-      model: model ?? target,
-    })
-    if (set === undefined) refuseArgument('price', 'an object with input and output')
-    const json = JSON.stringify(nativeModel({ ...card, price: set }))
-    this.#link.read((handle) => native.setModel(handle, index, json))
-    this.#link.prices.set(target, set)
+    setPrice(this.#link, target, price)
   }
 
   /**
@@ -347,18 +232,13 @@ export class Scheduler {
    * a bad field, DUPLICATE_ID for a name that is taken.
    */
   addWorker(worker: AddedWorker): void {
-    const entry = workerEntry(worker, 'worker', ADDED_WORKER_FIELDS)
-    const json = JSON.stringify(nativeWorker(entry, this.#groupOf(addedTargets(worker.targets))))
-    this.#link.call((handle, now, out) => native.addWorker(handle, now, json, out))
-    this.#enginePull.look()
-    this.#config.logger?.info({ worker: entry.name }, 'worker added')
+    addWorker(this.#link, worker, this.#terms.config.logger)
+    this.#watchers.look()
   }
 
   /** The base address that a worker has now; undefined for one that is not there. */
   workerUrl(id: string): string | undefined {
-    checkString(id, 'id')
-    const topology = this.#link.fresh()
-    return topology.hasWorker(id) ? topology.workerById(id).url : undefined
+    return urlOf(this.#link, id)
   }
 
   /**
@@ -367,12 +247,7 @@ export class Scheduler {
    * UNKNOWN_ID, INVALID_ARGUMENT.
    */
   setCapacity(id: string, tokens: number | undefined): void {
-    checkString(id, 'id')
-    if (tokens !== undefined && !(Number.isSafeInteger(tokens) && tokens > 0)) {
-      refuseArgument('tokens', 'a whole number of at least 1, or undefined')
-    }
-    const { index } = this.#link.fresh().workerById(id)
-    this.#link.call((handle, now, out) => native.setCapacity(handle, now, index, tokens, out))
+    setCapacity(this.#link, id, tokens)
   }
 
   /**
@@ -404,10 +279,7 @@ export class Scheduler {
    * from us for a while, because of a quota or a credential; sessions stay where they go meanwhile.
    */
   setHealth(id: string, health: 'up' | 'down' | 'limited'): void {
-    if (health !== 'up' && health !== 'down' && health !== 'limited') {
-      refuseArgument('health', "'up', 'down' or 'limited'")
-    }
-    this.#setHealth(id, health)
+    markWorker(this.#link, id, health, this.#terms.config.logger)
   }
 
   /**
@@ -415,9 +287,7 @@ export class Scheduler {
    * late the engine's own event comes. Throws UNKNOWN_ID.
    */
   resetCache(id: string): void {
-    checkString(id, 'id')
-    const { index } = this.#link.fresh().workerById(id)
-    this.#link.call((handle, now, out) => native.resetCache(handle, now, index, out))
+    resetCache(this.#link, id)
   }
 
   /** The record of a decision; undefined when it has been overwritten or never was. */
@@ -427,15 +297,7 @@ export class Scheduler {
   }
 
   status(): Status & { readonly trace?: TraceStatus } {
-    const core = statusOf(this.#link)
-    const load = this.#engineLoad
-    const workers =
-      load && core.workers.map((each) => ({ ...each, engine: load.statusOf(each.id) ?? null }))
-    const pools = core.pools.map((each) => ({
-      ...each,
-      master: this.#poolWatch.statusOf(each.id) ?? null,
-    }))
-    const status = { ...core, workers: workers ?? core.workers, pools }
+    const status = this.#watchers.status()
     return this.#recorder === undefined ? status : { ...status, trace: this.#recorder.status() }
   }
 
@@ -452,11 +314,7 @@ export class Scheduler {
    * tenant as `turn.session` and `turn.tenant` tell them. Unknown sessions are ignored.
    */
   endSession(session: SessionLike, tenant = ''): void {
-    const known = knownSession(session, tenant)
-    if (this.#link.closed) return
-    this.#link.call((handle, now, out) =>
-      native.endSession(handle, now, known.tenant, known.session, out),
-    )
+    endSession(this.#link, session, tenant)
   }
 
   /**
@@ -504,7 +362,7 @@ export class Scheduler {
 
   /** Names that a client may ask for; empty in the short form, which takes any. */
   models(): string[] {
-    return this.#catalog.models()
+    return this.#terms.catalog.models()
   }
 
   /** The tenant that a request with these headers belongs to; empty when it names none. */
@@ -527,28 +385,14 @@ export class Scheduler {
    */
   destination(model?: string, dialect?: DialectName): Destination {
     if (model !== undefined) checkString(model, 'model')
-    const topology = this.#link.fresh()
-    const up = this.status().workers.filter((worker) => worker.health === 'up')
-    for (const name of this.#catalog.servingAny(model, dialect)) {
-      const target = topology.targetByName(name)
-      const [least] = up
-        .filter(({ id }) => topology.workerById(id).group === target.group)
-        .sort((a, b) => a.inFlight - b.inFlight)
-      if (least) return this.#destination(topology.workerById(least.id), target, model)
-    }
-    throw new WarmpathError('WARMPATH_NO_WORKER', 'no worker is up that could take this request')
+    return this.#destinations.of(model, dialect)
   }
 
   /** Which worker keeps a stored response of the Responses API; undefined too when that has gone. */
   responseOwner(responseId: string, tenant = ''): Destination | undefined {
     checkString(responseId, 'responseId')
     checkString(tenant, 'tenant')
-    const topology = this.#link.fresh()
-    const state = `response:${responseId}`
-    const owner = this.#link.read((handle) => native.stateOwner(handle, tenant, state))
-    if (owner === null) return undefined
-    const [target, worker] = [topology.target(owner[0] ?? 0), topology.worker(owner[1] ?? 0)]
-    return topology.isThere(target, worker) ? this.#destination(worker, target) : undefined
+    return this.#destinations.keeping(responseId, tenant)
   }
 
   /**
@@ -569,9 +413,7 @@ export class Scheduler {
       shared.delete(this.#sharedName)
     }
     this.#exact.close()
-    this.#engineLoad?.close()
-    this.#enginePull.close()
-    this.#poolWatch.close()
+    this.#watchers.close()
     this.#fleet.close()
     this.#link.close()
     this.#recorder?.close()
@@ -586,274 +428,7 @@ export class Scheduler {
     await this.flush()
   }
 
-  #submit(request: TurnRequest, origin: Origin): Turn | Promise<Turn> {
-    if (this.#link.closed) throw new WarmpathError('WARMPATH_CLOSED', 'the scheduler is closed')
-    checkRequest(request)
-    const { signal } = request
-    if (signal?.aborted) throw abortError(signal)
-    const received = this.#recorder?.arrival()
-    const { read, placement } = this.#withSink((sink) =>
-      this.#take({ request, origin }, sink, received),
-    )
-    let result: Turn | Promise<Turn>
-    try {
-      const session = read.identity.session ?? placement.derivedSession ?? ''
-      const trace = this.#recorder?.begin({ ...read, ...placement, session, received })
-      const taken = { read, placement, session, signal, trace }
-      result = isPlaced(placement) ? this.#turn(taken, placement, 0) : this.#hold(request, taken)
-    } catch (error) {
-      // A logger or a signal of the caller threw. What was settled is read before it is overwritten.
-      this.#link.settle()
-      this.#link.cancel(placement.reservation)
-      throw error
-    }
-    this.#link.settle()
-    return result
+  #setHealth(id: string, health: 'draining' | 'removed'): void {
+    setHealth(this.#link, { id, health }, this.#terms.config.logger)
   }
-
-  #hold({ onHold }: TurnRequest, taken: TakenTurn): Promise<Turn> {
-    const { read, signal } = taken
-    const { reservation, promptTokens } = taken.placement
-    published.hold(reservation, promptTokens)
-    this.#config.logger?.debug({ reservation, promptTokens }, 'turn held')
-    const plan = {
-      link: this.#link,
-      reservation,
-      clock: this.#clock,
-      stream: read.facts?.stream ?? false,
-      signal,
-      onHold,
-    }
-    return waitForGo(plan, (settlement) => this.#turn(taken, settlement, settlement.heldMs))
-  }
-
-  #turn(taken: TakenTurn, route: Route, heldMs: number): Turn {
-    const { read, session, signal, trace } = taken
-    const { reservation, promptTokens } = taken.placement
-    const { lock } = taken.placement
-    const plan = {
-      link: this.#link,
-      read,
-      session,
-      heldMs,
-      lock,
-      ownerWaitMs: ownerWaitOf(this.#config.continuity, lock),
-      forwardHeaders: this.#config.forwardHeaders,
-      maxBytes: this.#config.settings.limits.bodyBytes,
-      signal,
-      logger: this.#config.logger,
-      trace,
-    }
-    const turn = new Turn(plan, reservation, promptTokens, route)
-    trace?.go(heldMs)
-    published.decision(() => ({
-      reservation,
-      receipt: route.receipt,
-      target: turn.target,
-      worker: turn.worker,
-      promptTokens,
-      predictedCachedTokens: route.predictedCachedTokens,
-      heldMs,
-    }))
-    return turn
-  }
-
-  /** Reads the request and asks the core. */
-  #take({ request, origin }: Known, sink: TextSink, received: number | undefined) {
-    const isText = request.tokens === undefined && request.hashes === undefined
-    // A trace tells the lengths of all segments.
-    const isTraced = received !== undefined || this.#recorder?.keepsSteps === true
-    const recall = isText && !isTraced ? this.#recall : undefined
-    const read = readRequest(request, this.#rules, sink, recall)
-    this.#refuseStrangers(read)
-    const placement = this.#link.submit(this.#frame(request, read, origin))
-    if (placement !== undefined) return { read, placement }
-    const whole = readWhole(read, sink)
-    const again = this.#link.submit(this.#frame(request, whole, origin))
-    if (again !== undefined) return { read: whole, placement: again }
-    throw new WarmpathError('WARMPATH_PANIC', 'a whole prompt was taken for a recalled one')
-  }
-
-  #refuseStrangers({ facts, tenant, model, dialect }: ReadRequest): void {
-    if (facts === undefined || facts.state.length === 0) return
-    if (this.#config.identity.unknownState === 'pass') return
-    const names = this.#catalog.targetsFor(model, dialect.name)
-    refuseStrangers(facts.state, names, this.#link.topology, ownerBook(this.#link, tenant))
-  }
-
-  /** What a request runs may submit another one, which then gets a sink of its own. */
-  #withSink<T>(use: (sink: TextSink) => T): T {
-    const sink = this.#sink ?? new TextSink(this.#rules.bodyBytes)
-    this.#sink = undefined
-    try {
-      return use(sink)
-    } finally {
-      this.#sink = sink
-    }
-  }
-
-  #frame(request: TurnRequest, read: ReadRequest, origin: Origin = 'given'): TurnFrame {
-    const names = this.#catalog.targetsFor(read.model, read.dialect.name)
-    return this.#frameOf(request, read, names, origin)
-  }
-
-  #frameOf(
-    request: TurnRequest,
-    read: ReadRequest,
-    names: readonly string[],
-    origin: Origin = 'given',
-  ): TurnFrame {
-    const { facts, identity, tenant, recalled } = read
-    const { topology } = this.#link
-    const exact = request.tokens ?? request.hashes
-    const { base } = request
-    if (base !== undefined && !names.includes(base)) refuseArgument('base', names.join(', '))
-    return {
-      final: identity.final,
-      stream: facts?.stream ?? false,
-      kind:
-        request.tokens !== undefined
-          ? PromptKind.tokens
-          : request.hashes !== undefined
-            ? PromptKind.hashes
-            : recalled !== undefined
-              ? PromptKind.recalled
-              : PromptKind.text,
-      ticket: recalled?.ticket,
-      exact,
-      maxOutputTokens: facts?.maxOutputTokens ?? 0,
-      tenant,
-      session: identity.session ?? '',
-      parent: identity.parent ?? '',
-      route: routeOf(request),
-      cacheSalt: this.#saltOf(read),
-      drift: request.drift ?? false,
-      priority: request.priority ?? 0,
-      base: base === undefined ? undefined : topology.targetByName(base).index,
-      canStrip: canStrip(read),
-      origin,
-      needs: needsOf(read, this.#asksForImages),
-      targets: names.map((name) => topology.targetByName(name).index),
-      toolResults: facts?.toolResults ?? [],
-      state: facts?.state ?? [],
-      prompt:
-        facts === undefined || exact !== undefined
-          ? NO_TEXT
-          : {
-              bytes: facts.prompt.bytes,
-              ends: facts.prompt.ends,
-              volatile: facts.volatile,
-              breakpoints: facts.breakpoints,
-              contents: facts.contents,
-            },
-    }
-  }
-
-  /** What sets the turn's blocks apart: where there is one target for all models, the model too. */
-  #saltOf({ model, facts }: ReadRequest): string {
-    const salt = facts?.cacheSalt ?? ''
-    if (model === undefined || !this.#config.takesAnyModel) return salt
-    return `${model}\0${salt}`
-  }
-
-  #setHealth(id: string, health: keyof typeof Health): void {
-    checkString(id, 'id')
-    const { index } = this.#link.fresh().workerById(id)
-    this.#link.call((handle, now, out) => native.setHealth(handle, now, index, Health[health], out))
-    this.#config.logger?.info({ worker: id, health }, 'worker health set')
-  }
-
-  /** The group that a new worker joins; `targets` must name all of its targets. */
-  #groupOf(targets: readonly string[] | undefined): number {
-    const { topology } = this.#link
-    const wanted = targets?.map((name) => topology.targetByName(name)) ?? topology.targets
-    const group = wanted[0]?.group
-    const whole = topology.targets.filter((target) => target.group === group)
-    const isWhole = whole.length === new Set(wanted).size
-    if (group === undefined || !isWhole || wanted.some((target) => target.group !== group)) {
-      const groups = [...new Set(topology.targets.map((target) => target.group))]
-      const allowed = groups.map((each) =>
-        topology.targets
-          .filter((target) => target.group === each)
-          .map((target) => target.name)
-          .join(' + '),
-      )
-      throw new WarmpathError(
-        'WARMPATH_CONFIG',
-        `worker.targets: must name all targets of one group: ${allowed.join(' or ')}`,
-        { detail: { field: 'worker.targets' } },
-      )
-    }
-    return group
-  }
-
-  #destination(worker: KnownWorker, target: KnownTarget, asked?: string): Destination {
-    const extra = this.#config.forwardHeaders
-    const model = target.model ?? asked
-    const isOwn = hasOwnCredential({ auth: target.auth, worker: worker.headers })
-    return {
-      worker: worker.id,
-      target: target.name,
-      ...(model === undefined ? {} : { model }),
-      url: worker.url,
-      hasOwnCredential: isOwn,
-      headers: (client) =>
-        requestHeaders({
-          client: readHeaders(client),
-          auth: target.auth,
-          worker: worker.headers,
-          extra,
-        }),
-      body: (body, raw) => {
-        const isRenamed = model !== undefined && body.model !== model
-        return sentBody(body, raw, isRenamed ? [{ name: 'model', value: model }] : [])
-      },
-    }
-  }
-}
-
-/** Events that are handed out once would be divided among the threads. */
-function refusePulled({ workers }: ResolvedConfig): void {
-  const at = workers.findIndex(({ kvEvents }) => kvEvents !== undefined && isPulled(kvEvents))
-  if (at === -1) return
-  const field = `workers[${at}].kvEvents`
-  const why = 'events that have to be asked for need a scheduler that is not shared'
-  throw new WarmpathError('WARMPATH_CONFIG', `${field}: ${why}`, { detail: { field } })
-}
-
-function wantsTokens({ targets }: ResolvedConfig): boolean {
-  return targets.some(({ tokens }) => tokens !== 'text')
-}
-
-/** Whether the turn may go at once. */
-function isPlaced(placement: Placement): placement is Placement & Route {
-  return placement.worker !== undefined
-}
-
-/** What only the core checks. */
-function checkNative(config: ResolvedConfig): void {
-  try {
-    native.checkOptions(nativeOptions(config))
-  } catch (error) {
-    throw fromNative(error)
-  }
-}
-
-/** For how long the owner of such a lock is waited for, in milliseconds. */
-function ownerWaitOf(settings: ContinuitySettings, lock: LockName): number {
-  const isState = lock === 'provider-state'
-  const setting = isState ? settings.stateOwnerDown : settings.toolOwnerDown
-  return lock !== 'free' && setting === 'wait' ? settings.ownerWaitMs : 0
-}
-
-/** A shared scheduler may have been opened by somebody with other targets. */
-function checkTargets(name: string | undefined, link: Link, config: ResolvedConfig): void {
-  const known = link.topology.targets.map((target) => target.name)
-  const own = config.targets.map((target) => target.name)
-  if (known.length === own.length && own.every((target) => known.includes(target))) return
-  throw new WarmpathError(
-    'WARMPATH_CONFIG',
-    `targets: shared scheduler ${JSON.stringify(name)} has ${known.join(', ')}`,
-    { detail: { field: 'targets' } },
-  )
 }

@@ -1,5 +1,5 @@
 /**
- * What a harness tells of the tools that a session runs between two turns.
+ * What is told of a session between two turns: the tools that it runs, and that it is over.
  *
  * Checks what was passed and hands it on; what follows from it is the core's business.
  */
@@ -26,7 +26,13 @@ export interface StartedTool extends ToolOwner {
 const MAX_SECONDS = 1e9
 
 /** Throws INVALID_ARGUMENT. */
-export function knownSession(given: SessionLike, tenant: string) {
+export function endSession(link: Link, session: SessionLike, tenant: string): void {
+  const known = knownSession(session, tenant)
+  if (link.closed) return
+  link.call((handle, now, out) => native.endSession(handle, now, known.tenant, known.session, out))
+}
+
+function knownSession(given: SessionLike, tenant: string) {
   const isTurn = typeof given === 'object' && given !== null
   const known = isTurn ? given : { session: given, tenant }
   checkString(known.session, 'session')
