@@ -13,11 +13,11 @@
 import { channel } from 'node:diagnostics_channel'
 import type { TraceRecord } from './record.js'
 
+export { metricFamilies } from './families.js'
 export {
   type MetricFamily,
   type MetricRegistry,
   type MetricValue,
-  metricFamilies,
   metricsText,
   registerMetrics,
 } from './metrics.js'
