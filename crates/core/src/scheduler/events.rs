@@ -6,27 +6,16 @@
 //! bounded; a clear costs O(runs of the worker).
 use std::num::NonZeroU32;
 
-use smallvec::SmallVec;
-
 use crate::error::{Error, Result};
 use crate::event::{CacheEvent, Cause, Doubt, FeedNotice};
-use crate::id::{GroupId, Micros, PlaceId, WorkerId};
-use crate::prefix::{self, Coverage, PlaceOptions, Tier};
-use crate::receipt::{Evidence, Reported, Trust};
+use crate::id::{GroupId, Micros, WorkerId};
+use crate::prefix::Tier;
+use crate::receipt::{Evidence, Trust};
 
-use super::agreement::{Disagreement, Report};
-use super::feed::{ANY_RANK, Feed, MAX_RANKS, Source};
-use super::reservation::Reservation;
-use super::scoring::Form;
+use super::agreement::Disagreement;
+use super::feed::{ANY_RANK, Feed, MAX_RANKS};
 use super::topology::Health;
 use super::{Scheduler, Worker};
-
-/// How long a prompt that was sent counts as cached before the engine has said so: longer than prompts
-/// take to be computed, short enough that one that never was does no harm.
-const CONFIRMATION: Micros = Micros::from_secs(30);
-
-/// Blocks that an engine must have had, or that it cannot have had, before a report of them means something.
-const LEAST_BLOCKS: u32 = 2;
 
 /// What is known beforehand of a worker's events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,60 +67,13 @@ impl Scheduler {
         event: &CacheEvent<'_>,
     ) -> usize {
         self.set_time(now);
-        if self.feed_of(id, rank).is_none() {
-            self.stray_events += 1;
-            return 0;
-        }
-        let changed = self.apply(id, rank, event);
-        self.note_evicted();
-        changed
-    }
-
-    fn apply(&mut self, id: WorkerId, rank: u32, event: &CacheEvent<'_>) -> usize {
-        match event {
-            CacheEvent::Stored { tier, blocks } => {
-                let now = self.now;
-                if let Some(feed) = self.feed_of(id, rank) {
-                    feed.agreement.stored(now, blocks.block_tokens);
-                }
-                let place = self.event_place(id, rank, *tier);
-                let stored = place.map_or(0, |place| self.prefix.store(place, blocks));
-                self.look_for_due(id);
-                if let Ok(group) = self.topology.worker(id).map(|worker| worker.group) {
-                    self.place_pages(group, blocks);
-                }
-                stored
-            }
-            CacheEvent::Copied { tier, names } => {
-                let place = self.event_place(id, rank, *tier);
-                place.map_or(0, |place| self.prefix.store_known(place, names))
-            }
-            CacheEvent::Removed { tier, names } => {
-                if let Some(feed) = self.feed_of(id, rank) {
-                    feed.lost();
-                }
-                let place = self.event_place(id, rank, *tier);
-                place.map_or(0, |place| self.prefix.remove(place, names))
-            }
-            CacheEvent::Cleared => {
-                let now = self.now;
-                self.void(id, rank);
-                if let Some(feed) = self.feed_of(id, rank) {
-                    feed.cleared(now, rank);
-                }
-                1
-            }
-        }
+        self.listener().hear(id, rank, event)
     }
 
     /// Whoever carries the worker's events says what may be missing from them.
     pub fn feed_notice(&mut self, now: Micros, id: WorkerId, rank: u32, notice: FeedNotice) {
         self.set_time(now);
-        let now = self.now;
-        let noticed = self.feed_of(id, rank).map(|f| f.notice(now, rank, notice));
-        if noticed == Some(true) {
-            self.void(id, rank);
-        }
+        self.listener().notice(id, rank, notice);
     }
 
     /// The gateway has had the worker's cache emptied, and does not wait for the engine to say so.
@@ -215,115 +157,6 @@ impl Scheduler {
     pub fn disagreement_of(&self, id: WorkerId) -> Option<Disagreement> {
         let worker = self.topology.worker(id).ok()?;
         worker.feed.as_ref()?.agreement.found()
-    }
-
-    /// Holds the report of a turn's end against what the engine's events had said of its prompt.
-    pub(super) fn compare_with_events(
-        &mut self,
-        turn: &Reservation,
-        id: WorkerId,
-        reported: &Reported,
-    ) {
-        let now = self.now;
-        // Of a text, what is known must be enough to be missed.
-        let begun = self
-            .block_tokens(id)
-            .map_or(0, |unit| turn.exact_tokens() / unit);
-        let is_told = turn.form == Form::Tokens || begun >= LEAST_BLOCKS;
-        let Some(believed) = turn.believed.filter(|_| is_told) else {
-            return;
-        };
-        if believed.pool > 0 {
-            self.compare_with_pool(turn.route.group, believed, reported);
-        }
-        let feed = self.topology.worker_mut(id).and_then(|w| w.feed.as_mut());
-        if let Some(feed) = feed.filter(|feed| feed.source() == Source::Engine) {
-            let report = Report {
-                prompt: turn.counted_tokens,
-                reported_prompt: reported.prompt_tokens,
-                cached: believed.tokens,
-                // Whether the store kept its word says nothing of the engine's.
-                reported_cached: reported.cached_tokens.filter(|_| believed.pool == 0),
-                offers_tools: turn.offers_tools,
-                is_salted: turn.is_salted,
-            };
-            feed.agreement.compare(now, &report);
-            let is_new = report.reported_cached == Some(0) && report.prompt.is_some();
-            if is_new && !turn.chain.is_empty() {
-                let first = || turn.chain.beginning(1);
-                feed.agreement.expect(now, &report, first);
-            }
-        }
-    }
-
-    /// Looks for blocks that the engine must have told of by now among those that it has. O(1) unless
-    /// some are due, then O(ranks).
-    fn look_for_due(&mut self, id: WorkerId) {
-        let now = self.now;
-        let Some(feed) = self.topology.worker_mut(id).and_then(|w| w.feed.as_mut()) else {
-            return;
-        };
-        let places: SmallVec<[PlaceId; 4]> = feed.places().collect();
-        feed.agreement.look(now, |first| {
-            places.iter().any(|&place| {
-                let mut coverage = Coverage::new();
-                self.prefix.coverage(place, first, &mut coverage);
-                coverage.trust() == Some(prefix::Trust::Exact)
-            })
-        });
-    }
-
-    /// Whoever's blocks the index had no room for is not known exactly any more. O(1) when there is nobody.
-    pub(super) fn note_evicted(&mut self) {
-        while let Some((id, rank)) = self.prefix.take_short() {
-            let now = self.now;
-            if let Some(feed) = self.feed_of(id, rank) {
-                feed.evicted(now, rank);
-            }
-        }
-    }
-
-    /// Nothing is known of the rank's cache any more, nor of what the router had sent to the worker.
-    fn void(&mut self, id: WorkerId, rank: u32) {
-        let Ok(worker) = self.topology.worker(id) else {
-            return;
-        };
-        let feed = worker.feed.iter().flat_map(|feed| feed.places_of(rank));
-        for place in feed.chain([worker.place]) {
-            self.prefix.clear(place);
-        }
-    }
-
-    fn feed_of(&mut self, id: WorkerId, rank: u32) -> Option<&mut Feed> {
-        let feed = self.topology.worker_mut(id)?.feed.as_mut()?;
-        feed.has_rank(rank).then_some(feed)
-    }
-
-    /// The place of a rank's tier, made when its first event comes.
-    fn event_place(&mut self, id: WorkerId, rank: u32, tier: Tier) -> Option<PlaceId> {
-        let worker = self.topology.worker(id).ok()?;
-        let known = worker.feed.as_ref()?.place(rank, tier);
-        if known.is_some() {
-            return known;
-        }
-        let options = PlaceOptions {
-            capacity_tokens: None,
-            ttl: Some(CONFIRMATION),
-            is_told: true,
-            block_tokens: Some(
-                self.topology.groups[worker.group.index()]
-                    .block_tokens
-                    .get(),
-            ),
-            ..PlaceOptions::default()
-        };
-        let made = self.prefix.add_place(id, rank, tier, options).ok();
-        if made.is_none() {
-            self.stray_events += 1;
-        }
-        let place = made?;
-        self.feed_of(id, rank)?.set_place(rank, tier, place);
-        Some(place)
     }
 }
 

@@ -17,6 +17,7 @@ mod feed;
 mod fleet;
 mod gate;
 mod hashing;
+mod listener;
 mod pace;
 mod paths;
 mod place;
@@ -393,7 +394,7 @@ impl Scheduler {
             self.counters.clock_steps_back += 1;
         }
         self.now = self.now.max(now);
-        self.note_evicted();
+        self.listener().note_evicted();
     }
 
     fn forget_idle(&mut self) {

@@ -10,8 +10,8 @@ use crate::error::{Error, Result};
 use crate::event::{Doubt, FeedNotice};
 use crate::id::{GroupId, Micros, PlaceId, WorkerId};
 use crate::pool::{Layout, PageChange, Part, Pool};
-use crate::prefix::{PlaceOptions, StoredBlocks, Tier};
-use crate::receipt::{Evidence, Reported, Trust};
+use crate::prefix::{PlaceOptions, PrefixIndex, StoredBlocks, Tier};
+use crate::receipt::{Evidence, Trust};
 
 use super::Scheduler;
 use super::reservation::Believed;
@@ -87,6 +87,28 @@ impl SharedPool {
         self.pool.clear();
         self.unplaced = HashSet::new();
         self.cleared += 1;
+    }
+
+    /// Holds the cached tokens that an engine says it read against what a decision counted on the store
+    /// for: what it read beyond its own caches came from there.
+    pub(super) fn compare(&mut self, believed: Believed, cached: u32) {
+        let beyond = cached.saturating_sub(believed.tokens - believed.pool);
+        self.promised_tokens += u64::from(believed.pool);
+        self.read_tokens += u64::from(beyond.min(believed.pool));
+    }
+
+    /// An engine of the group has told what these blocks contain.
+    pub(super) fn place_pages(&mut self, prefix: &mut PrefixIndex, stored: &StoredBlocks<'_>) {
+        if self.unplaced.is_empty() {
+            return;
+        }
+        for block in stored.blocks {
+            if self.unplaced.contains(&block.name)
+                && prefix.store_known(self.place, &[block.name]) == 1
+            {
+                self.unplaced.remove(&block.name);
+            }
+        }
     }
 }
 
@@ -196,38 +218,5 @@ impl Scheduler {
             read_tokens: shared.read_tokens,
             bytes: shared.pool.bytes(),
         })
-    }
-
-    /// Holds what an engine says that it read against what a decision counted on the store for: what it
-    /// read beyond its own caches came from there.
-    pub(super) fn compare_with_pool(
-        &mut self,
-        group: GroupId,
-        believed: Believed,
-        reported: &Reported,
-    ) {
-        let shared = &mut self.topology.groups[group.index()].pool;
-        if let (Some(shared), Some(cached)) = (shared, reported.cached_tokens) {
-            let beyond = cached.saturating_sub(believed.tokens - believed.pool);
-            shared.promised_tokens += u64::from(believed.pool);
-            shared.read_tokens += u64::from(beyond.min(believed.pool));
-        }
-    }
-
-    /// An engine of the group has told what these blocks contain.
-    pub(super) fn place_pages(&mut self, group: GroupId, stored: &StoredBlocks<'_>) {
-        let Some(shared) = &mut self.topology.groups[group.index()].pool else {
-            return;
-        };
-        if shared.unplaced.is_empty() {
-            return;
-        }
-        for block in stored.blocks {
-            if shared.unplaced.contains(&block.name)
-                && self.prefix.store_known(shared.place, &[block.name]) == 1
-            {
-                shared.unplaced.remove(&block.name);
-            }
-        }
     }
 }

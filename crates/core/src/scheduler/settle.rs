@@ -397,7 +397,7 @@ impl Scheduler {
             .is_ok_and(|worker| worker.health != Health::Removed);
         if is_known {
             self.placer().correct_prediction(turn, &reported);
-            self.compare_with_events(turn, worker, &reported);
+            self.listener().compare_with_events(turn, worker, &reported);
         }
     }
 
