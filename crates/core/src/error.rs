@@ -23,6 +23,7 @@ enum Kind {
     OwnerUnavailable,
     StateLost,
     TooManyReservations,
+    QueueFull,
     SnapshotInvalid,
     SnapshotVersion,
     SnapshotSuperseded,
@@ -42,6 +43,7 @@ impl Error {
             Kind::OwnerUnavailable => "OWNER_UNAVAILABLE",
             Kind::StateLost => "STATE_LOST",
             Kind::TooManyReservations => "TOO_MANY_RESERVATIONS",
+            Kind::QueueFull => "QUEUE_FULL",
             Kind::SnapshotInvalid => "SNAPSHOT_INVALID",
             Kind::SnapshotVersion => "SNAPSHOT_VERSION",
             Kind::SnapshotSuperseded => "SNAPSHOT_SUPERSEDED",
@@ -83,6 +85,11 @@ impl Error {
     /// The bound on turns in flight is reached.
     pub(crate) fn too_many_reservations(detail: impl Into<String>) -> Self {
         Self::new(Kind::TooManyReservations, detail)
+    }
+
+    /// As many turns of its class wait as are allowed.
+    pub(crate) fn queue_full(detail: impl Into<String>) -> Self {
+        Self::new(Kind::QueueFull, detail)
     }
 
     /// The bytes are no snapshot, or not a whole and undamaged one.

@@ -6,7 +6,9 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use warmpath_core::admission::{GateConfig, LeaseConfig, ThunderAgentConfig};
+use warmpath_core::admission::{
+    ClassConfig, GateConfig, LeaseConfig, Order, Priorities, QueueConfig, ThunderAgentConfig,
+};
 use warmpath_core::affinity::{AffinityConfig, Mode};
 use warmpath_core::continuity::{ContinuityConfig, WhenDown};
 use warmpath_core::receipt::Reported;
@@ -70,6 +72,44 @@ fn op() -> impl Strategy<Value = Op> {
         1 => (0..6u8).prop_map(Op::EndSession),
         1 => (0..WORKERS as u8, 0..3u8, 0..30_000u32).prop_map(|(w, n, ms)| Op::Depart(w, n, ms)),
     ]
+}
+
+/// Each order with each meaning of a priority, with and without classes.
+fn queue() -> impl Strategy<Value = QueueConfig> {
+    let order = prop::sample::select(vec![Order::Fcfs, Order::Wspt, Order::Lcfs]);
+    let priorities = prop::sample::select(vec![
+        Priorities::Strict,
+        Priorities::HeadStart,
+        Priorities::Published,
+    ]);
+    let age = prop::option::of(1..40u64);
+    let classes = prop::option::of((1..2_000u32, prop::option::of(1..4u32)));
+    (order, priorities, age, classes).prop_map(|(order, priorities, age, classes)| QueueConfig {
+        order,
+        priorities,
+        max_age: age.map(Micros::from_secs),
+        classes: classes.map_or_else(Vec::new, |(quantum, max_waiting)| {
+            let short = ClassConfig {
+                name: "short".to_owned(),
+                quantum,
+                max_waiting,
+                max_tokens: Some(1_000),
+                ..ClassConfig::default()
+            };
+            let low = ClassConfig {
+                name: "low".to_owned(),
+                order: Some(Order::Lcfs),
+                priorities: (i16::MIN, -1),
+                ..ClassConfig::default()
+            };
+            let rest = ClassConfig {
+                name: "rest".to_owned(),
+                max_waiting,
+                ..ClassConfig::default()
+            };
+            vec![short, low, rest]
+        }),
+    })
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -260,6 +300,7 @@ impl World {
             } else {
                 TurnKind::Ordinary
             },
+            priority: i16::from(session % 3) - 1,
             tool_results: Ids {
                 bytes: answered.as_ref().map_or(&[], |id| id.as_slice()),
                 lengths: if answers.is_some() { &[1] } else { &[] },
@@ -449,6 +490,7 @@ proptest! {
         max_running in prop::option::of(1..4_u32),
         max_sessions in prop::option::of(1..4_u32),
         limit in prop::option::weighted(0.3, 1_000..60_000u64),
+        queue in queue(),
     ) {
         let mut world = World::of(Config {
             admission: match policy {
@@ -461,6 +503,7 @@ proptest! {
                 max_sessions,
                 session_idle: Micros::from_secs(20),
             },
+            queue,
             hold_limit: limit.map(Micros::from_millis),
             ..Config::default()
         });
@@ -481,6 +524,7 @@ proptest! {
         (mode, policy) in (0..3usize, 0..3u8),
         (is_alike, waits) in any::<(bool, bool)>(),
         max_running in prop::option::of(1..3_u32),
+        queue in queue(),
     ) {
         let run = || {
             let mut config = Config {
@@ -501,6 +545,7 @@ proptest! {
                     max_running,
                     ..GateConfig::default()
                 },
+                queue: queue.clone(),
                 ..Config::default()
             };
             config.continuity.tool_owner_down = match waits {

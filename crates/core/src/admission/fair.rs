@@ -3,8 +3,9 @@
 //! Higher classes go first, and within a class the tenants share by weight: start-time fair queueing
 //! (Goyal, Vin and Cheng 1996), in tokens of prompt to be computed. Each tenant has a start, which
 //! grows by the cost of what goes, over its weight; the least start is next, and of equal ones the
-//! turn that came first. So a flood holds only itself. One tenant's turns of one class go as they
-//! came. A tenant is charged when its turn goes, not when it comes, so what is withdrawn costs nothing.
+//! turn that came first. So a flood holds only itself. One tenant's turns of one class go by their
+//! [`Rank`], without one as they came. A tenant is charged when its turn goes, not when it comes, so what
+//! is withdrawn costs nothing.
 //!
 //! Lower classes do not starve: after [`PASSES`] turns in a row that have passed an older one of a
 //! lower class, the oldest of those goes.
@@ -23,6 +24,7 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 
 use self::line::{Entry, Line, Sum};
+use super::queue::Rank;
 use crate::{ReservationId, Result};
 
 /// Turns in a row that may pass an older one of a lower class.
@@ -121,6 +123,8 @@ pub(super) struct FairQueue<L> {
     weights: Weights,
     next: u64,
     passed: u32,
+    /// Turns in a row that may pass an older one of a lower class.
+    most: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -128,7 +132,7 @@ struct Place<L> {
     priority: i16,
     tenant: TenantKey,
     lane: L,
-    number: u64,
+    rank: Rank,
 }
 
 /// The turns of one priority.
@@ -146,7 +150,7 @@ struct Class<L> {
 #[derive(Debug, Default)]
 struct Lane {
     /// Each tenant's first, by its start.
-    heads: BTreeSet<(u64, u64, TenantKey)>,
+    heads: BTreeSet<(u64, Rank, TenantKey)>,
     arrivals: BTreeMap<u64, ReservationId>,
 }
 
@@ -166,6 +170,15 @@ impl<L: Copy + Ord> FairQueue<L> {
             weights,
             next: 0,
             passed: 0,
+            most: PASSES,
+        }
+    }
+
+    /// One whose lower classes wait for as long as higher ones come.
+    pub(super) fn strict(weights: Weights) -> Self {
+        Self {
+            most: u32::MAX,
+            ..Self::new(weights)
         }
     }
 
@@ -186,27 +199,39 @@ impl<L: Copy + Ord> FairQueue<L> {
 
     /// Puts a turn behind those of its tenant. A ticket that waits already stays where it is.
     pub(super) fn push(&mut self, ticket: ReservationId, whose: Claimant, lane: L, tokens: u32) {
+        self.push_ranked(ticket, whose, lane, tokens, Rank::default());
+    }
+
+    /// Puts a turn among those of its tenant, where its rank says, and behind those of the same rank.
+    pub(super) fn push_ranked(
+        &mut self,
+        ticket: ReservationId,
+        whose: Claimant,
+        lane: L,
+        tokens: u32,
+        rank: Rank,
+    ) {
         let Claimant { tenant, priority } = whose;
         if self.tickets.contains_key(&ticket) {
             return;
         }
-        let number = self.next;
+        let rank = rank.numbered(self.next);
         self.next += 1;
-        let cost = u64::from(tokens.max(1)) * SCALE / u64::from(self.weights.of(tenant));
+        let cost = self.cost(tenant, tokens);
         let class = self.classes.entry(Reverse(priority)).or_default();
-        let entry = Entry {
-            number,
-            ticket,
-            cost,
-        };
-        class.push(tenant, lane, entry);
+        class.push(tenant, lane, Entry { rank, ticket, cost });
         let place = Place {
             priority,
             tenant,
             lane,
-            number,
+            rank,
         };
         self.tickets.insert(ticket, place);
+    }
+
+    /// What a tenant's start grows by for so many tokens.
+    fn cost(&self, tenant: TenantKey, tokens: u32) -> u64 {
+        u64::from(tokens.max(1)) * SCALE / u64::from(self.weights.of(tenant))
     }
 
     /// The next of these lanes.
@@ -214,11 +239,11 @@ impl<L: Copy + Ord> FairQueue<L> {
         let (&Reverse(top), ticket) = self.classes.iter().find_map(|(priority, class)| {
             let lanes = open.iter().filter_map(|lane| class.lanes.get(lane));
             let first = lanes.filter_map(|lane| lane.heads.first().zip(Some(lane)));
-            let (&(_, number, _), lane) =
-                first.min_by_key(|&(&(start, number, _), _)| (start, number))?;
-            Some((priority, *lane.arrivals.get(&number)?))
+            let (&(_, rank, _), lane) =
+                first.min_by_key(|&(&(start, rank, _), _)| (start, rank))?;
+            Some((priority, *lane.arrivals.get(&rank.number())?))
         })?;
-        if self.passed >= PASSES {
+        if self.passed >= self.most {
             return self
                 .oldest_below(top, open)
                 .map(|(_, id)| id)
@@ -252,7 +277,7 @@ impl<L: Copy + Ord> FairQueue<L> {
         };
         let older = self.oldest_below(place.priority, open);
         self.passed = match older {
-            Some((number, _)) if number < place.number => self.passed.saturating_add(1),
+            Some((number, _)) if number < place.rank.number() => self.passed.saturating_add(1),
             _ => 0,
         };
         self.take(ticket, true);
@@ -270,6 +295,21 @@ impl<L: Copy + Ord> FairQueue<L> {
             class.push(before.tenant, lane, entry);
         }
         true
+    }
+
+    /// The turn has another rank and cost from now on. Among those of its rank it is as old as it was.
+    pub(super) fn rank_anew(&mut self, ticket: ReservationId, rank: Rank, tokens: u32) {
+        let Some(place) = self.tickets.get_mut(&ticket) else {
+            return;
+        };
+        let rank = rank.numbered(place.rank.number());
+        let before = std::mem::replace(place, Place { rank, ..*place });
+        let cost = self.cost(before.tenant, tokens);
+        if let Some(class) = self.classes.get_mut(&Reverse(before.priority))
+            && class.take(&before, false).is_some()
+        {
+            class.push(before.tenant, before.lane, Entry { rank, ticket, cost });
+        }
     }
 
     /// The turn is withdrawn. False when it did not wait.
@@ -290,11 +330,6 @@ impl<L: Copy + Ord> FairQueue<L> {
             }
         }
         true
-    }
-
-    /// Whether it waits.
-    pub(super) fn contains(&self, ticket: ReservationId) -> bool {
-        self.tickets.contains_key(&ticket)
     }
 
     /// Who goes before it in its lane.
@@ -329,7 +364,7 @@ impl<L: Copy + Ord> FairQueue<L> {
             for flow in class.flows.values() {
                 let mut start = flow.start;
                 for entry in flow.lanes.get(&lane).into_iter().flat_map(Line::iter) {
-                    keys.push((start, entry.number, entry.ticket));
+                    keys.push((start, entry.rank, entry.ticket));
                     start = start.saturating_add(entry.cost);
                 }
             }
@@ -377,14 +412,14 @@ impl<L: Copy + Ord> Class<L> {
         }
         let own = flow.lanes.entry(lane).or_default();
         let waiting = self.lanes.entry(lane).or_default();
-        let first = own.first().map(|first| first.number);
-        if first.is_none_or(|first| entry.number < first) {
+        let first = own.first().map(|first| first.rank);
+        if first.is_none_or(|first| entry.rank < first) {
             if let Some(first) = first {
                 waiting.heads.remove(&(flow.start, first, tenant));
             }
-            waiting.heads.insert((flow.start, entry.number, tenant));
+            waiting.heads.insert((flow.start, entry.rank, tenant));
         }
-        waiting.arrivals.insert(entry.number, entry.ticket);
+        waiting.arrivals.insert(entry.rank.number(), entry.ticket);
         own.insert(entry);
         flow.waiting += 1;
     }
@@ -397,19 +432,19 @@ impl<L: Copy + Ord> Class<L> {
         // Its heads stand for the start that it has now.
         for (lane, line) in &flow.lanes {
             if let (Some(waiting), Some(first)) = (self.lanes.get_mut(lane), line.first()) {
-                let head = (flow.start, first.number, place.tenant);
+                let head = (flow.start, first.rank, place.tenant);
                 waiting.heads.remove(&head);
             }
         }
         let line = flow.lanes.get_mut(&place.lane);
-        let entry = line.and_then(|line| line.remove(place.number))?;
+        let entry = line.and_then(|line| line.remove(place.rank))?;
         flow.waiting -= 1;
         if is_charged {
             self.now = self.now.max(least);
             flow.start = flow.start.saturating_add(entry.cost);
         }
         if let Some(waiting) = self.lanes.get_mut(&place.lane) {
-            waiting.arrivals.remove(&place.number);
+            waiting.arrivals.remove(&place.rank.number());
             if waiting.arrivals.is_empty() {
                 self.lanes.remove(&place.lane);
             }
@@ -417,7 +452,7 @@ impl<L: Copy + Ord> Class<L> {
         flow.lanes.retain(|_, line| !line.is_empty());
         for (lane, line) in &flow.lanes {
             if let (Some(waiting), Some(first)) = (self.lanes.get_mut(lane), line.first()) {
-                let head = (flow.start, first.number, place.tenant);
+                let head = (flow.start, first.rank, place.tenant);
                 waiting.heads.insert(head);
             }
         }
@@ -438,8 +473,8 @@ impl<L: Copy + Ord> Class<L> {
         }
     }
 
-    /// How many turns of its lane go before this one, and whether one of them came later. Costs what
-    /// [`Line::before`] does for each tenant that has one ahead, and knows at most [`COUNTED`] tenants.
+    /// How many turns of its lane go before this one, and whether one of another tenant came later. Costs
+    /// what [`Line::before`] does for each tenant that has one ahead, and knows at most [`COUNTED`] tenants.
     fn ahead(&self, own: &Place<L>, lane: &Lane) -> (usize, bool) {
         let line = |tenant| {
             let flow = self.flows.get(&tenant)?;
@@ -448,16 +483,17 @@ impl<L: Copy + Ord> Class<L> {
         let Some((start, line_of_own)) = line(own.tenant) else {
             return (0, false);
         };
-        let before = line_of_own.before(own.number);
-        let key = (start.saturating_add(before.cost), own.number);
+        let before = line_of_own.before(own.rank);
+        let key = (start.saturating_add(before.cost), own.rank);
         let heads = lane.heads.iter();
-        let ahead = heads.take_while(|&&(start, number, _)| (start, number) < key);
+        let ahead = heads.take_while(|&&(start, rank, _)| (start, rank) < key);
         let others = ahead.filter(|&&(_, _, tenant)| tenant != own.tenant);
         let of_others = others.take(COUNTED).map(|&(start, _, tenant)| {
             line(tenant).map_or_else(Sum::default, |(_, line)| line.starting_before(start, key))
         });
-        let total = of_others.fold(before, Sum::and);
-        (total.turns, total.has_later(own.number))
+        let of_others = of_others.fold(Sum::default(), Sum::and);
+        let is_overtaken = of_others.has_later(own.rank.number());
+        (before.turns + of_others.turns, is_overtaken)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Has any worker a place for this turn, counted in turns and sessions?
 //!
 //! Stands before the policy, whichever it is: a turn for which every worker that may take it is shut
-//! waits here, in the order of [`super::fair`], and the policy does not hear of it. A worker is shut
+//! waits here, in the order of [`super::queue`], and the policy does not hear of it. A worker is shut
 //! while it runs as many turns as are allowed, and to a session that it does not keep while it keeps as
 //! many as are allowed. What is shut is left out before anybody chooses, and looked at again for each
 //! decision: nothing is marked that somebody would have to clear.
@@ -22,7 +22,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use hashbrown::{HashMap, HashSet};
 
-use super::fair::{Ahead, Claimant, FairQueue, Weights};
+use super::fair::{Ahead, Claimant, Weights};
+use super::queue::{ClassState, Entrant, Queue, QueueConfig};
 use super::refusal::{Refusal, Why};
 use crate::load::LoadLedger;
 use crate::{Error, Micros, ProgramId, ReservationId, Result, WorkerId};
@@ -52,8 +53,13 @@ impl GateConfig {
     /// The gates of a group; `None` where everything is allowed.
     ///
     /// # Errors
-    /// `INVALID_ARGUMENT` for a setting of 0.
-    pub(crate) fn gates(&self, weights: &Weights) -> Result<Option<Box<Gates>>> {
+    /// `INVALID_ARGUMENT` for a setting of 0, and for a queue that [`QueueConfig`] does not allow.
+    pub(crate) fn gates(
+        &self,
+        queue: &QueueConfig,
+        weights: &Weights,
+    ) -> Result<Option<Box<Gates>>> {
+        queue.check()?;
         let is_zero = |most: Option<u32>| most == Some(0);
         if is_zero(self.max_running) || is_zero(self.max_sessions) || self.session_idle == Micros(0)
         {
@@ -62,7 +68,7 @@ impl GateConfig {
             ));
         }
         let is_open = self.max_running.is_none() && self.max_sessions.is_none();
-        Ok((!is_open).then(|| Box::new(Gates::new(*self, weights.clone()))))
+        Ok((!is_open).then(|| Box::new(Gates::new(*self, queue.clone(), weights))))
     }
 }
 
@@ -125,6 +131,17 @@ struct Turn {
     sent: Option<WorkerId>,
     /// The policy has let it go already.
     is_cleared: bool,
+    /// When it first waited here.
+    held: Option<Micros>,
+}
+
+/// Whom the gates would let go next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Next {
+    /// The turn.
+    pub ticket: ReservationId,
+    /// What has to be computed for it decides its place, and was counted long ago.
+    pub is_stale: bool,
 }
 
 /// The gates of one group.
@@ -134,7 +151,7 @@ pub struct Gates {
     desks: BTreeMap<WorkerId, Desk>,
     seats: HashMap<ProgramId, Seat>,
     turns: HashMap<ReservationId, Turn>,
-    queue: FairQueue<Lane>,
+    queue: Queue<Lane>,
     clock: Micros,
     /// No worker was open to the turn that the policy wanted to look at last.
     is_policy_blocked: bool,
@@ -143,13 +160,13 @@ pub struct Gates {
 impl Gates {
     /// Gates before no worker.
     #[must_use]
-    pub fn new(config: GateConfig, weights: Weights) -> Self {
+    pub fn new(config: GateConfig, queue: QueueConfig, weights: &Weights) -> Self {
         Self {
             config,
             desks: BTreeMap::new(),
             seats: HashMap::new(),
             turns: HashMap::new(),
-            queue: FairQueue::new(weights),
+            queue: Queue::new(queue, weights),
             clock: Micros(0),
             is_policy_blocked: false,
         }
@@ -158,6 +175,7 @@ impl Gates {
     /// Notes the time, which never goes back.
     pub fn advance(&mut self, now: Micros) {
         self.clock = self.clock.max(now);
+        self.queue.age(self.clock);
     }
 
     /// A turn has come. Of a ticket that is known already only where it may stay can be new.
@@ -171,6 +189,7 @@ impl Gates {
             arrival,
             sent: None,
             is_cleared,
+            held: None,
         };
         self.turns.insert(ticket, turn);
         let seat = arrival
@@ -229,42 +248,68 @@ impl Gates {
         self.is_policy_blocked = !is_open;
     }
 
+    /// Whether the class that a new turn would wait in has room for it; that it has not is counted.
+    #[must_use]
+    pub fn has_room(&mut self, ticket: ReservationId, tokens: u32) -> bool {
+        let turn = self.turns.get(&ticket);
+        turn.is_none_or(|turn| self.queue.has_room(turn.arrival.claimant, tokens))
+    }
+
     /// The turn waits; `tokens` are what has to be computed for it. `is_cleared`: the policy has let it go.
     pub fn hold(&mut self, ticket: ReservationId, tokens: u32, is_cleared: bool) {
         let Some(turn) = self.turns.get_mut(&ticket) else {
             return;
         };
         turn.is_cleared = is_cleared;
+        let entrant = Entrant {
+            claimant: turn.arrival.claimant,
+            tokens,
+            since: *turn.held.get_or_insert(self.clock),
+        };
         let arrival = turn.arrival;
-        let lane = self.lane(&arrival);
-        self.queue.push(ticket, arrival.claimant, lane, tokens);
+        self.queue.push(ticket, entrant, self.lane(&arrival));
     }
 
-    /// Takes the next turn that may go out of the queue, and says whether the policy has let it go.
-    /// `bound` tells which worker a turn's session may stay on by now.
+    /// The next turn that may go. `bound` tells which worker a turn's session may stay on by now.
     pub fn next(
         &mut self,
         load: &LoadLedger,
         bound: impl Fn(ReservationId) -> Option<WorkerId>,
-    ) -> Option<(ReservationId, bool)> {
+    ) -> Option<Next> {
         if self.queue.is_empty() {
             return None;
         }
         loop {
-            let lanes = self.queue.lanes().into_iter();
-            let open = lanes.filter(|&lane| self.is_lane_open(lane, load));
-            let open: Vec<Lane> = open.collect();
-            let ticket = self.queue.first(&open)?;
+            let ticket = self.queue.first(&self.open(load))?;
             let turn = self.turns.get_mut(&ticket)?;
             turn.arrival.bound = bound(ticket);
             let turn = *turn;
             // Its session may have lost its place meanwhile, once.
-            if self.queue.move_to(ticket, self.lane(&turn.arrival)) {
-                continue;
+            if !self.queue.move_to(ticket, self.lane(&turn.arrival)) {
+                let is_stale = self.queue.is_stale(ticket, self.clock);
+                return Some(Next { ticket, is_stale });
             }
-            self.queue.serve(ticket, &open);
-            return Some((ticket, turn.is_cleared));
         }
+    }
+
+    /// So many tokens have to be computed for a turn that waits, as is known now.
+    pub fn count_anew(&mut self, ticket: ReservationId, tokens: u32) {
+        self.queue.count_anew(ticket, tokens, self.clock);
+    }
+
+    /// Takes the [next](Self::next) turn out of the queue, and says whether the policy has let it go.
+    pub fn take(&mut self, ticket: ReservationId, load: &LoadLedger) -> bool {
+        let open = self.open(load);
+        self.queue.serve(ticket, &open);
+        self.turns.get(&ticket).is_some_and(|turn| turn.is_cleared)
+    }
+
+    /// What somebody waits for and is there.
+    fn open(&self, load: &LoadLedger) -> Vec<Lane> {
+        let lanes = self.queue.lanes().into_iter();
+        lanes
+            .filter(|&lane| self.is_lane_open(lane, load))
+            .collect()
     }
 
     /// A turn was sent to `worker`, which keeps its session from now on.
@@ -438,7 +483,18 @@ impl Gates {
         self.queue.contains(ticket)
     }
 
-    /// Who goes before a turn that waits here.
+    /// Which class of the queue a turn waits in here, where there are several, from 0.
+    #[must_use]
+    pub fn class(&self, ticket: ReservationId) -> Option<usize> {
+        self.queue.class_of(ticket)
+    }
+
+    /// The classes of the queue.
+    pub fn classes(&self) -> impl Iterator<Item = ClassState<'_>> {
+        self.queue.classes()
+    }
+
+    /// Who goes before a turn that waits here, of its class.
     #[must_use]
     pub fn ahead(&self, ticket: ReservationId) -> Option<Ahead> {
         self.queue.ahead(ticket)

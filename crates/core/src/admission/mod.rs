@@ -14,6 +14,7 @@ mod fair;
 mod gates;
 mod lease;
 mod none;
+mod queue;
 mod refusal;
 mod thunderagent;
 
@@ -27,6 +28,7 @@ pub use lease::{
     Eviction, Evidence, Lease, LeaseConfig, LeaseCounters, RoomUse, WaitCount, WaitCounts,
 };
 pub use none::Passthrough;
+pub use queue::{ClassConfig, ClassState, MAX_CLASSES, Order, Priorities, QueueConfig};
 pub use refusal::{Refusal, Why};
 pub use thunderagent::{Counters, ThunderAgent, ThunderAgentConfig};
 

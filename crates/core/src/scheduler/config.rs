@@ -1,6 +1,8 @@
 //! What a scheduler is built from. Checked once, by [`super::Scheduler::new`].
 
-use crate::admission::{Admission, GateConfig, LeaseConfig, ThunderAgentConfig, Weights};
+use crate::admission::{
+    Admission, GateConfig, LeaseConfig, QueueConfig, ThunderAgentConfig, Weights,
+};
 use crate::affinity::AffinityConfig;
 use crate::continuity::ContinuityConfig;
 use crate::error::Result;
@@ -15,6 +17,8 @@ pub struct Config {
     pub admission: AdmissionConfig,
     /// What each worker may have at once, counted, before admission is asked.
     pub gates: GateConfig,
+    /// In which order those go that wait for that.
+    pub queue: QueueConfig,
     /// What tenants' turns weigh where they wait.
     pub weights: Weights,
     /// Which model answers.

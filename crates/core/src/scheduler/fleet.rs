@@ -28,7 +28,8 @@ impl Scheduler {
         let id = self.topology.add_group(options)?;
         let weights = &self.config.weights;
         self.admission.push(self.config.admission.policy(weights)?);
-        self.gates.push(self.config.gates.gates(weights)?);
+        let queue = &self.config.queue;
+        self.gates.push(self.config.gates.gates(queue, weights)?);
         self.paces.push(Pace::default());
         Ok(id)
     }

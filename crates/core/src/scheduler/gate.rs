@@ -4,8 +4,11 @@
 //! while every worker is shut. Costs nothing where a group has no gates; a turn that waits is scored
 //! once more, so that its tenant is charged what it really needs computed.
 
-use crate::admission::{Ahead, Arrival, Behind, Claimant, Gates, Refusal, Release, TenantKey, Why};
+use crate::admission::{
+    Ahead, Arrival, Behind, Claimant, ClassState, Gates, Refusal, Release, TenantKey, Why,
+};
 use crate::affinity::Mode;
+use crate::error::{Error, Result};
 use crate::id::{GroupId, Micros, ReservationId, WorkerId};
 use crate::receipt::{HoldNote, HoldReason, MAX_CANDIDATES};
 
@@ -13,6 +16,9 @@ use super::Scheduler;
 use super::place::Seat;
 use super::reservation::{Reservation, State};
 use super::turn::{Outcome, Settled};
+
+/// Turns that are counted anew before one goes.
+const MAX_LOOKS: u32 = 4;
 
 /// A turn that waits, as it stands now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,8 +33,10 @@ pub struct Held {
     pub waited: Micros,
     /// How much longer that should take, where enough others have waited before.
     pub expected: Option<Micros>,
-    /// Its class.
+    /// How urgent it is.
     pub priority: i16,
+    /// Which of the queue's classes it waits in, where there are several, from 0.
+    pub class: Option<usize>,
 }
 
 /// What a held turn waits in, and who goes before it there.
@@ -90,12 +98,27 @@ impl Reservation {
 
 impl Scheduler {
     /// Whether the turn has to wait at the gates of its group; it is in their queue then.
-    pub(super) fn is_stopped_at_gate(&mut self, id: ReservationId, turn: &Reservation) -> bool {
+    ///
+    /// # Errors
+    /// `QUEUE_FULL` where it has not waited before and its class has no room.
+    pub(super) fn is_stopped_at_gate(
+        &mut self,
+        id: ReservationId,
+        turn: &Reservation,
+    ) -> Result<bool> {
         if !self.is_shut(id, turn) {
-            return false;
+            return Ok(false);
         }
-        self.wait_at_gate(id, turn, false);
-        true
+        let tokens = self.count_for_gate(id, turn);
+        if let Some(gates) = &mut self.gates[turn.route.group.index()] {
+            if !turn.wait.was_held && !gates.has_room(id, tokens) {
+                return Err(Error::queue_full(
+                    "as many turns of its class wait as are allowed",
+                ));
+            }
+            gates.hold(id, tokens, false);
+        }
+        Ok(true)
     }
 
     /// Whether the gates of its group are shut to the turn, which they know of from now on.
@@ -159,7 +182,8 @@ impl Scheduler {
         (!turn.route.excluded.contains(&home)).then_some(home)
     }
 
-    fn wait_at_gate(&mut self, id: ReservationId, turn: &Reservation, is_cleared: bool) {
+    /// What has to be computed for the turn where most of it is cached. O(workers).
+    fn count_for_gate(&mut self, id: ReservationId, turn: &Reservation) -> u32 {
         match turn.program {
             Some(program) => {
                 self.score_for_admission(id, turn, program);
@@ -173,13 +197,8 @@ impl Scheduler {
             self.scratch.rows.retain(|row| row.worker == home);
         }
         let cached = self.scratch.rows.iter().map(|row| row.cached_tokens());
-        let tokens = turn
-            .chain
-            .tokens()
-            .saturating_sub(cached.max().unwrap_or(0));
-        if let Some(gates) = &mut self.gates[turn.route.group.index()] {
-            gates.hold(id, tokens, is_cleared);
-        }
+        let cached = cached.max().unwrap_or(0);
+        turn.chain.tokens().saturating_sub(cached)
     }
 
     /// Where the session of a turn that has come to the gates may stay is looked at again.
@@ -203,7 +222,10 @@ impl Scheduler {
         let Some(turn) = self.reservations.remove(id) else {
             return false;
         };
-        self.wait_at_gate(id, &turn, true);
+        let tokens = self.count_for_gate(id, &turn);
+        if let Some(gates) = &mut self.gates[group] {
+            gates.hold(id, tokens, true);
+        }
         self.reservations.insert(id, turn);
         self.note_hold(id);
         true
@@ -223,12 +245,34 @@ impl Scheduler {
         !is_open
     }
 
-    /// The next turn that may pass the gates of a group.
+    /// Takes the next turn that may pass the gates of a group, and says whether the policy has let it go.
     pub(super) fn next_at_gate(&mut self, group: usize) -> Option<(ReservationId, bool)> {
-        let mut gates = self.gates[group].take()?;
-        let next = gates.next(&self.load, |id| self.bound_to(self.reservations.get(id)?));
-        self.gates[group] = Some(gates);
-        next
+        let mut looks = 0;
+        loop {
+            let mut gates = self.gates[group].take()?;
+            let next = gates.next(&self.load, |id| self.bound_to(self.reservations.get(id)?));
+            let is_final = next.is_none_or(|next| !next.is_stale || looks == MAX_LOOKS);
+            let taken = next.filter(|_| is_final);
+            let taken = taken.map(|next| (next.ticket, gates.take(next.ticket, &self.load)));
+            self.gates[group] = Some(gates);
+            if is_final {
+                return taken;
+            }
+            looks += 1;
+            self.count_anew(group, next?.ticket);
+        }
+    }
+
+    /// What has to be computed for a turn that waits at the gates may be more or less by now.
+    fn count_anew(&mut self, group: usize, id: ReservationId) {
+        let Some(turn) = self.reservations.remove(id) else {
+            return;
+        };
+        let tokens = self.count_for_gate(id, &turn);
+        self.reservations.insert(id, turn);
+        if let Some(gates) = &mut self.gates[group] {
+            gates.count_anew(id, tokens);
+        }
     }
 
     /// A turn has passed the gates: it goes if the policy has said so before, else that is asked now.
@@ -379,6 +423,7 @@ impl Scheduler {
         }
         let group = turn.route.group.index();
         let line = self.line_of(id, turn);
+        let gates = self.gates[group].as_ref();
         let place = u32::try_from(line.place().unwrap_or(0)).unwrap_or(u32::MAX);
         let why = line.reason(&turn.wait.refusals);
         Some(Held {
@@ -388,7 +433,22 @@ impl Scheduler {
             waited: self.now.since(turn.since),
             expected: self.expected(group, place, why),
             priority: turn.priority,
+            class: gates.and_then(|gates| gates.class(id)),
         })
+    }
+
+    /// The classes of the queue before the gates, over all groups. O(groups).
+    #[must_use]
+    pub fn queue_classes(&self) -> Vec<ClassState<'_>> {
+        let named = self.config.queue.classes.iter();
+        let mut classes: Vec<_> = named.map(|class| ClassState::empty(&class.name)).collect();
+        for gates in self.gates.iter().flatten() {
+            for (sum, class) in classes.iter_mut().zip(gates.classes()) {
+                sum.waiting += class.waiting;
+                sum.refused += class.refused;
+            }
+        }
+        classes
     }
 
     /// The turns that have waited longest, at most `most`. O(turns): for reports.

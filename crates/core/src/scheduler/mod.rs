@@ -195,7 +195,7 @@ impl Scheduler {
         }
         config.score.validate()?;
         config.admission.policy(&config.weights)?;
-        config.gates.gates(&config.weights)?;
+        config.gates.gates(&config.queue, &config.weights)?;
         patience::validate(config.patience)?;
         if let Some(fan_out) = &config.fan_out {
             fan_out.validate()?;

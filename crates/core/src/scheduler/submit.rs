@@ -356,9 +356,17 @@ impl Scheduler {
         };
         let group = turn.route.group;
         let mut releases = Vec::new();
-        if self.is_stopped_at_gate(id, &turn) {
-            self.reservations.insert(id, turn);
-            return Ok(self.hold(id));
+        match self.is_stopped_at_gate(id, &turn) {
+            Ok(false) => {}
+            Ok(true) => {
+                self.reservations.insert(id, turn);
+                return Ok(self.hold(id));
+            }
+            Err(error) => {
+                self.reservations.insert(id, turn);
+                self.abandon(id, settled);
+                return Err(error);
+            }
         }
         let mut seat = self.begin_admission(id, &turn, &mut releases);
         self.reservations.insert(id, turn);

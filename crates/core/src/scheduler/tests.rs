@@ -16,6 +16,7 @@ mod leaving;
 mod models;
 mod owners;
 mod patience;
+mod queue;
 mod recall;
 mod rendered;
 mod scopes;

@@ -5,6 +5,7 @@
 //! O(log waiting + [`CHUNK`]) to put one in or take it out. Of 40,000 that wait, one place costs what
 //! some hundred additions do.
 use crate::ReservationId;
+use crate::admission::queue::Rank;
 
 /// Turns in a chunk, at most.
 const CHUNK: usize = 128;
@@ -12,8 +13,9 @@ const CHUNK: usize = 128;
 /// A turn that waits.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry {
-    /// When it came: of two that wait the later one has the greater number.
-    pub(super) number: u64,
+    /// Its place among those of its tenant, with its number: of two that wait the later one has the
+    /// greater.
+    pub(super) rank: Rank,
     pub(super) ticket: ReservationId,
     /// What its tenant's start grows by when it goes. Above 0.
     pub(super) cost: u64,
@@ -42,7 +44,7 @@ impl Sum {
         Self {
             turns: 1,
             cost: entry.cost,
-            newest: entry.number,
+            newest: entry.rank.number(),
         }
     }
 
@@ -52,7 +54,7 @@ impl Sum {
     }
 }
 
-/// Turns by number.
+/// Turns by rank.
 #[derive(Debug, Default)]
 pub(super) struct Line {
     /// None is empty.
@@ -71,8 +73,8 @@ impl Chunk {
         Self { entries, sum }
     }
 
-    fn last(&self) -> u64 {
-        self.entries.last().map_or(0, |entry| entry.number)
+    fn last(&self) -> Option<Rank> {
+        self.entries.last().map(|entry| entry.rank)
     }
 }
 
@@ -95,12 +97,12 @@ impl Line {
     /// Puts a turn in its place.
     pub(super) fn insert(&mut self, entry: Entry) {
         let at = self
-            .chunk_of(entry.number)
+            .chunk_of(entry.rank)
             .min(self.chunks.len().saturating_sub(1));
         let Some(chunk) = self.chunks.get_mut(at) else {
             return self.chunks.push(Chunk::new(vec![entry]));
         };
-        let within = chunk.entries.partition_point(|e| e.number < entry.number);
+        let within = chunk.entries.partition_point(|e| e.rank < entry.rank);
         chunk.entries.insert(within, entry);
         chunk.sum = chunk.sum.and(Sum::of(&entry));
         if chunk.entries.len() > CHUNK {
@@ -116,30 +118,31 @@ impl Line {
     }
 
     /// Takes a turn out.
-    pub(super) fn remove(&mut self, number: u64) -> Option<Entry> {
-        let at = self.chunk_of(number);
+    pub(super) fn remove(&mut self, rank: Rank) -> Option<Entry> {
+        let at = self.chunk_of(rank);
         let chunk = self.chunks.get_mut(at)?;
-        let within = chunk.entries.binary_search_by_key(&number, |e| e.number);
+        let within = chunk.entries.binary_search_by_key(&rank, |e| e.rank);
         let entry = chunk.entries.remove(within.ok()?);
         chunk.sum.turns -= 1;
         chunk.sum.cost -= entry.cost;
         if chunk.entries.is_empty() {
             self.chunks.remove(at);
-        } else if chunk.sum.newest == number {
-            chunk.sum.newest = chunk.last();
+        } else if chunk.sum.newest == rank.number() {
+            let numbers = chunk.entries.iter().map(|entry| entry.rank.number());
+            chunk.sum.newest = numbers.max().unwrap_or(0);
         }
         Some(entry)
     }
 
     /// Those before this one.
-    pub(super) fn before(&self, number: u64) -> Sum {
-        self.while_so(|_, entry| entry.number < number)
+    pub(super) fn before(&self, rank: Rank) -> Sum {
+        self.while_so(|_, entry| entry.rank < rank)
     }
 
-    /// Those whose start, and of equal ones whose number, is less than this one's; the first starts
+    /// Those whose start, and of equal ones whose rank, is less than this one's; the first starts
     /// at `start`.
-    pub(super) fn starting_before(&self, start: u64, than: (u64, u64)) -> Sum {
-        self.while_so(|sum, entry| (start.saturating_add(sum.cost), entry.number) < than)
+    pub(super) fn starting_before(&self, start: u64, than: (u64, Rank)) -> Sum {
+        self.while_so(|sum, entry| (start.saturating_add(sum.cost), entry.rank) < than)
     }
 
     /// Those for which something holds that holds for none behind the first for which it does not;
@@ -170,9 +173,10 @@ impl Line {
         sum
     }
 
-    /// The chunk that has this number, if one has.
-    fn chunk_of(&self, number: u64) -> usize {
-        self.chunks.partition_point(|chunk| chunk.last() < number)
+    /// The chunk that has this rank, if one has.
+    fn chunk_of(&self, rank: Rank) -> usize {
+        self.chunks
+            .partition_point(|chunk| chunk.last() < Some(rank))
     }
 }
 

@@ -2,6 +2,9 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::Micros;
+use crate::admission::Order;
+use crate::admission::queue::Ask;
 
 fn whose(tenant: &str, priority: i16) -> Claimant {
     Claimant {
@@ -22,10 +25,19 @@ fn behind(queue: &FairQueue<u8>, ticket: ReservationId) -> Option<Behind> {
     queue.ahead(ticket).map(|ahead| ahead.behind)
 }
 
+/// A rank that only time decides.
+fn rank(since: u64) -> Rank {
+    Order::Fcfs.rank(Ask {
+        since: Micros(since),
+        tokens: 1,
+        jump: 0,
+    })
+}
+
 /// Lets the next of these lanes go.
 fn go(queue: &mut FairQueue<u8>, open: &[u8]) -> Option<u64> {
     let next = queue.first(open)?;
-    assert!(queue.contains(next));
+    assert!(queue.ahead(next).is_some());
     queue.serve(next, open);
     Some(next.0)
 }
@@ -132,6 +144,7 @@ enum Op {
         priority: i16,
         lane: u8,
         tokens: u32,
+        since: u64,
     },
     Go {
         open: Vec<u8>,
@@ -148,9 +161,11 @@ enum Op {
 fn op() -> impl Strategy<Value = Op> {
     let lanes = proptest::collection::btree_set(0..3_u8, 1..4);
     prop_oneof![
-        4 => (0..4_u8, -1..2_i16, 0..3_u8, 0..2_000_u32).prop_map(|(tenant, priority, lane, tokens)| {
-            Op::Push { tenant, priority, lane, tokens }
-        }),
+        4 => (0..4_u8, -1..2_i16, 0..3_u8, 0..2_000_u32, 0..3_u64).prop_map(
+            |(tenant, priority, lane, tokens, since)| {
+                Op::Push { tenant, priority, lane, tokens, since }
+            },
+        ),
         3 => lanes.prop_map(|open| Op::Go { open: open.into_iter().collect() }),
         1 => (0..100_usize).prop_map(|nth| Op::Remove { nth }),
         1 => (0..100_usize, 0..3_u8).prop_map(|(nth, lane)| Op::Move { nth, lane }),
@@ -160,8 +175,8 @@ fn op() -> impl Strategy<Value = Op> {
 /// The same by searching lists.
 #[derive(Default)]
 struct Model {
-    /// Priority, tenant, lane, number, cost.
-    waiting: Vec<(i16, u8, u8, u64, u64)>,
+    /// Priority, tenant, lane, number, cost, since.
+    waiting: Vec<(i16, u8, u8, u64, u64, u64)>,
     starts: BTreeMap<(i16, u8), u64>,
     now: BTreeMap<i16, u64>,
     passed: u32,
@@ -185,7 +200,7 @@ impl Model {
         }
     }
 
-    fn push(&mut self, entry: (i16, u8, u8, u64, u64)) {
+    fn push(&mut self, entry: (i16, u8, u8, u64, u64, u64)) {
         let start = self.start(entry.0, entry.1);
         self.starts.insert((entry.0, entry.1), start);
         self.waiting.push(entry);
@@ -217,9 +232,9 @@ impl Model {
             .min_by_key(|w| {
                 // Of a tenant only the first of a lane stands for it.
                 let older = may()
-                    .filter(|o| (o.0, o.1, o.2) == (w.0, w.1, w.2) && o.3 < w.3)
+                    .filter(|o| (o.0, o.1, o.2) == (w.0, w.1, w.2) && (o.5, o.3) < (w.5, w.3))
                     .count();
-                (older > 0, self.starts[&(w.0, w.1)], w.3)
+                (older > 0, self.starts[&(w.0, w.1)], w.5, w.3)
             })
             .map(|w| w.3);
         match self.passed >= PASSES {
@@ -230,7 +245,7 @@ impl Model {
 
     fn take(&mut self, number: u64, open: Option<&[u8]>) {
         let at = self.waiting.iter().position(|w| w.3 == number).unwrap();
-        let (priority, tenant, _, _, cost) = self.waiting[at];
+        let (priority, tenant, _, _, cost, _) = self.waiting[at];
         let of_class = || self.waiting.iter().filter(|w| w.0 == priority);
         let least = of_class().map(|w| self.starts[&(w.0, w.1)]).min().unwrap();
         if let Some(open) = open {
@@ -258,11 +273,12 @@ proptest! {
         let (mut queue, mut model, mut next) = (queue(&[("1", 2_000)]), Model::default(), 0);
         for op in ops {
             match op {
-                Op::Push { tenant, priority, lane, tokens } => {
+                Op::Push { tenant, priority, lane, tokens, since } => {
                     let weight = if tenant == 1 { 2_000 } else { 1_000 };
-                    queue.push(ReservationId(next), whose(&tenant.to_string(), priority), lane, tokens);
+                    let whose = whose(&tenant.to_string(), priority);
+                    queue.push_ranked(ReservationId(next), whose, lane, tokens, rank(since));
                     let cost = u64::from(tokens.max(1)) * SCALE / weight;
-                    model.push((priority, tenant, lane, next, cost));
+                    model.push((priority, tenant, lane, next, cost, since));
                     next += 1;
                 }
                 Op::Go { open } => {

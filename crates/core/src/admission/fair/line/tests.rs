@@ -12,9 +12,13 @@ fn sum<'a>(entries: impl Iterator<Item = &'a (u64, u64)>) -> Sum {
     })
 }
 
+fn rank(number: u64) -> Rank {
+    Rank::default().numbered(number)
+}
+
 fn entry((number, cost): (u64, u64)) -> Entry {
     Entry {
-        number,
+        rank: rank(number),
         ticket: ReservationId(number),
         cost,
     }
@@ -41,15 +45,15 @@ proptest! {
         for &leaver in leavers.iter().filter(|_| !turns.is_empty()) {
             let (number, cost) = turns[leaver % turns.len()];
             let was_there = model.iter().position(|turn| turn.0 == number).map(|at| model.remove(at));
-            let removed = line.remove(number).map(|entry| (entry.number, entry.cost));
+            let removed = line.remove(rank(number)).map(|e| (e.rank.number(), e.cost));
             prop_assert_eq!(removed, was_there.map(|_| (number, cost)));
         }
         model.sort_unstable();
-        let walked: Vec<_> = line.iter().map(|e| (e.number, e.cost)).collect();
+        let walked: Vec<_> = line.iter().map(|e| (e.rank.number(), e.cost)).collect();
         prop_assert_eq!(&walked, &model);
         prop_assert_eq!(line.is_empty(), model.is_empty());
-        prop_assert_eq!(line.first().map(|e| e.number), model.first().map(|turn| turn.0));
-        prop_assert_eq!(line.before(at), sum(model.iter().take_while(|turn| turn.0 < at)));
+        prop_assert_eq!(line.first().map(|e| e.rank.number()), model.first().map(|turn| turn.0));
+        prop_assert_eq!(line.before(rank(at)), sum(model.iter().take_while(|turn| turn.0 < at)));
         // As much as half of all has gone by that.
         let key = (start + sum(model.iter()).cost / 2, at);
         let mut begins = start;
@@ -58,7 +62,7 @@ proptest! {
             begins += cost;
             own < key
         });
-        prop_assert_eq!(line.starting_before(start, key), sum(ahead));
+        prop_assert_eq!(line.starting_before(start, (key.0, rank(key.1))), sum(ahead));
         prop_assert!(line.chunks.iter().all(|chunk| (1..=CHUNK).contains(&chunk.entries.len())));
     }
 }
@@ -70,5 +74,5 @@ fn turns_that_come_one_after_another_fill_their_chunks() {
         line.insert(entry((number, 1)));
     }
     assert_eq!(line.chunks.len(), 10_000_usize.div_ceil(CHUNK));
-    assert_eq!(line.before(9_999).turns, 9_999);
+    assert_eq!(line.before(rank(9_999)).turns, 9_999);
 }
