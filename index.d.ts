@@ -116,13 +116,17 @@ export declare function generateWorkload(shape: string, seed: number): WorkloadH
 /** Where the prompts and the events of a group differ, as JSON; null where they do not. */
 export declare function groupDisagreement(handle: SchedulerHandle, group: number): string | null
 
+/** The classes that turns wait in, each at its number. */
+export declare function holdClasses(handle: SchedulerHandle): Array<string>
+
 /** The reasons of `hold_state`, each at its number. */
 export declare function holdReasons(): Array<string>
 
 /**
- * How a turn waits at the moment, into the first three numbers of `out`: its place among those that
+ * How a turn waits at the moment, into the first four numbers of `out`: its place among those that
  * wait for the same, from 1 (0: nobody says); what for, by the number in `hold_reasons`; how much longer
- * that should take, in microseconds (-1: nobody knows). False when it is not held.
+ * that should take, in microseconds (-1: nobody knows); in which of `hold_classes` (-1: there are none).
+ * False when it is not held.
  */
 export declare function holdState(handle: SchedulerHandle, reservation: number, out: Float64Array): boolean
 

@@ -859,6 +859,7 @@ module.exports.engineSubmit = nativeBinding.engineSubmit
 module.exports.firstToken = nativeBinding.firstToken
 module.exports.generateWorkload = nativeBinding.generateWorkload
 module.exports.groupDisagreement = nativeBinding.groupDisagreement
+module.exports.holdClasses = nativeBinding.holdClasses
 module.exports.holdReasons = nativeBinding.holdReasons
 module.exports.holdState = nativeBinding.holdState
 module.exports.learnTokens = nativeBinding.learnTokens

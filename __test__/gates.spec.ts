@@ -113,6 +113,162 @@ test('a full worker is passed over before anybody chooses, however warm it is', 
   t.is(first.worker, twin.worker)
 })
 
+/** A turn of a session with so much to say. */
+function sized(session: string, words: number, extra: Partial<TurnRequest> = {}) {
+  return [session, { ...chat(session, `${session} says `.repeat(words)), ...extra }] as const
+}
+
+const IN_ORDER = {
+  fcfs: ['long', 'short', 'middle', 'low'],
+  wspt: ['short', 'middle', 'long', 'low'],
+  lcfs: ['middle', 'short', 'long', 'low'],
+}
+
+for (const order of ['fcfs', 'wspt', 'lcfs'] as const) {
+  for (const priority of ['strict', 'head-start'] as const) {
+    test(`${order}, ${priority}: who goes next, and below 0 after all others`, async (t) => {
+      using f = one({ maxRunning: 1, queue: { order, priority } })
+      const running = await f.scheduler.submit(chat('running'))
+      const gone: string[] = []
+      const turns: Turn[] = []
+      const came = [
+        sized('long', 900),
+        sized('short', 1),
+        sized('low', 1, { priority: -1 }),
+        sized('middle', 300),
+      ]
+      for (const [name, request] of came) {
+        f.pass(1)
+        void f.scheduler.submit(request).then((turn) => turns.push(turn) && gone.push(name))
+      }
+      await settled()
+      const places = f.scheduler.status().waiting.map(({ session, place }) => [place, session])
+      const wanted = IN_ORDER[order].map((session, at) => [at + 1, session])
+      t.deepEqual(places.sort(), wanted)
+      running.complete({ promptTokens: 10 })
+      await settled()
+      for (let n = 0; n < 4; n += 1) {
+        turns[n]?.complete({ promptTokens: 10 })
+        await settled()
+      }
+      t.deepEqual(gone, IN_ORDER[order])
+      t.is(f.left(), 0)
+    })
+  }
+}
+
+test('a head start passes who came less long before, and the published one lowers nobody', async (t) => {
+  for (const [priority, wanted] of [
+    ['head-start', ['b', 'a', 'low']],
+    ['published', ['low', 'b', 'a']],
+  ] as const) {
+    using f = one({ maxRunning: 1, queue: { priority } })
+    const running = await f.scheduler.submit(chat('running'))
+    const { gone, next } = submitAll(f, [['low', { ...chat('low'), priority: -50 }]])
+    f.pass(10_000)
+    const later = submitAll(f, [['a', chat('a')]])
+    f.pass(4_000)
+    const last = submitAll(f, [['b', { ...chat('b'), priority: 5 }]])
+    await settled()
+    running.complete({ promptTokens: 10 })
+    await settled()
+    const all = [{ gone, next }, later, last]
+    const order: string[] = []
+    for (let n = 0; n < 3; n += 1) {
+      const who = all.find((one) => one.gone.length > 0 && !order.includes(one.gone[0] ?? ''))
+      order.push(who?.gone[0] ?? 'nobody')
+      await who?.next()
+    }
+    t.deepEqual(order, [...wanted], priority)
+  }
+})
+
+test('no order keeps a turn waiting for longer than the age that is set', async (t) => {
+  using f = one({ maxRunning: 1, queue: { order: 'lcfs', maxAgeSeconds: 20 } })
+  const running = await f.scheduler.submit(chat('running'))
+  const { gone, turns, next } = submitAll(f, [['old', chat('old')]])
+  let newest = running
+  let seconds = 0
+  for (; gone.length === 0 && seconds < 100; seconds += 1) {
+    f.pass(1000)
+    const young = f.scheduler.submit(chat(`y${seconds}`))
+    await settled()
+    newest.complete({ promptTokens: 10 })
+    await settled()
+    if (gone.length === 0) newest = await young
+  }
+  t.is(seconds, 20)
+  t.is(turns.length, 1)
+  await next()
+})
+
+test('classes share, are told of and are full on their own', async (t) => {
+  const queue: NonNullable<Admission['queue']> = {
+    classes: [
+      { name: 'batch', maxPriority: -1, quantumTokens: 100, maxWaiting: 2 },
+      { name: 'rest', quantumTokens: 100_000, order: 'wspt' },
+    ],
+  }
+  using f = one({ maxRunning: 1, queue })
+  const running = await f.scheduler.submit(chat('running'))
+  const holds: Hold[] = []
+  const batch = ['b1', 'b2', 'b3'].map((id) => [id, { ...chat(id), priority: -5 }] as const)
+  const { gone, next } = submitAll(f, [
+    ...batch,
+    sized('long', 300, { onHold: (hold) => holds.push(hold) }),
+    sized('short', 1),
+  ])
+  await settled()
+  t.deepEqual(gone, ['b3: WARMPATH_QUEUE_FULL'])
+  t.like(holds[0], { position: 1, class: 'rest', reason: 'max-running' })
+  const status = f.scheduler.status()
+  t.deepEqual(status.queue, [
+    { class: 'batch', waiting: 2, refused: 1 },
+    { class: 'rest', waiting: 2, refused: 0 },
+  ])
+  const waiting = status.waiting.map((turn) => [turn.session, turn.class, turn.place])
+  t.deepEqual(waiting.sort(), [
+    ['b1', 'batch', 1],
+    ['b2', 'batch', 2],
+    ['long', 'rest', 2],
+    ['short', 'rest', 1],
+  ])
+  const page = renderStatus(status)
+  t.regex(page, /priority +class\n/)
+  t.regex(page, /By class: batch 2 \(1 refused\), rest 2\./)
+  running.complete({ promptTokens: 10 })
+  await settled()
+  for (let n = 0; n < 4; n += 1) await next()
+  t.deepEqual(gone.slice(1).sort(), ['b1', 'b2', 'long', 'short'])
+  t.deepEqual(f.scheduler.status().queue[0], { class: 'batch', waiting: 0, refused: 1 })
+  t.is(f.left(), 0)
+})
+
+test('a queue that would change nothing, or that cannot be meant, is refused', (t) => {
+  const all = { name: 'all' }
+  const bad: [NonNullable<Admission['queue']>, RegExp][] = [
+    [{ maxAgeSeconds: 5 }, /maxAgeSeconds: needs an order or a priority/],
+    [{ order: 'wspt', classes: [{ ...all, order: 'fcfs' }], maxAgeSeconds: 5 }, /maxAgeSeconds/],
+    [
+      { classes: [{ ...all, maxTokens: 1 }, all] },
+      /classes\[1\]\.name: must be that of no class before, got "all"/,
+    ],
+    [
+      { classes: [all, { name: 'more' }] },
+      /classes\[0\]: takes every turn, so it must be the last/,
+    ],
+    [{ classes: [{ name: 'low', maxPriority: -1 }] }, /classes\[0\]: is the last, so it must take/],
+    [
+      { classes: [{ name: 'none', minPriority: 2, maxPriority: 1 }, all] },
+      /classes\[0\]\.minPriority: must be at most maxPriority, got 2/,
+    ],
+  ]
+  for (const [queue, message] of bad) {
+    t.throws(() => one({ maxRunning: 1, queue }), { code: 'WARMPATH_CONFIG', message })
+  }
+  t.throws(() => one({ queue: {} }), { message: /admission\.queue: needs maxRunning or maxSess/ })
+})
+
 test('the flood of one tenant holds only itself', async (t) => {
   using f = one({ maxRunning: 1 })
   const running = await f.scheduler.submit(of('x', 'running'))

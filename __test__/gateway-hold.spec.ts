@@ -264,6 +264,31 @@ test('the hold limit is a 503 that says when to try again', async (t) => {
   t.is(gateway.scheduler.status().holds, 0)
 })
 
+for (const [name, busy] of [
+  ['openai-chat', 503],
+  ['anthropic-messages', 529],
+] as const) {
+  test(`${name}: a turn of a full class is a ${busy} that says when to try again`, async (t) => {
+    const worker = await startWorker(t, answering())
+    const queue = { classes: [{ name: 'all', maxWaiting: 1 }] }
+    const gateway = await openGateway(t, {
+      scheduler: { workers: [{ id: 'w0', url: worker.url }], admission: { maxRunning: 1, queue } },
+    })
+    const url = gateway.url + API[name].path
+    const first = { path: API['openai-chat'].path, ...requestOf('first') }
+    const running = await gateway.scheduler.submit(first)
+    const held = send(url, requestOf('second', name))
+    await until(t, 'one waits', () => gateway.scheduler.status().holds === 1)
+    const refused = await send(url, requestOf('third', name))
+    t.is(refused.status, busy)
+    t.regex(refused.body, /WARMPATH_QUEUE_FULL/)
+    t.regex(String(refused.headers['retry-after']), /^[1-9]\d*$/)
+    running.complete()
+    t.is((await held).status, 200)
+    t.deepEqual(gateway.scheduler.status().queue, [{ class: 'all', waiting: 0, refused: 1 }])
+  })
+}
+
 test('a gateway that stops tells those who are held', async (t) => {
   const { gateway, isHeld } = await crowdedGateway(t, { timeouts: { drainMs: 30 } })
   const pending = send(gateway.url + API['openai-chat'].path, requestOf('second'))

@@ -19,6 +19,24 @@ const POLICIES: Record<string, Partial<SchedulerOptions>> = {
     admission: { maxRunning: 2, maxSessions: 3, sessionIdleSeconds: 2, tenantWeights: { t1: 3 } },
     identity: { tenant: 'x-tenant' },
   },
+  'shortest first': {
+    admission: { maxRunning: 1, queue: { order: 'wspt', maxAgeSeconds: 3 } },
+  },
+  'last first by classes': {
+    admission: {
+      maxRunning: 1,
+      queue: {
+        order: 'lcfs',
+        priority: 'head-start',
+        classes: [
+          { name: 'short', maxTokens: 300, quantumTokens: 500 },
+          { name: 'low', maxPriority: -1, order: 'wspt', maxWaiting: 2 },
+          { name: 'rest' },
+        ],
+      },
+    },
+    identity: { tenant: 'x-tenant' },
+  },
   'lease behind gates': {
     admission: { policy: 'lease', maxRunning: 2, maxSessions: 4, tenantWeights: { t0: 0.5 } },
     identity: { tenant: 'x-tenant' },

@@ -80,6 +80,8 @@ export interface HoldState {
   /** From 1. */
   readonly position: number
   readonly reason: HoldReason
+  /** The class of the queue that it waits in, where there are several. */
+  readonly class: string | undefined
   /** How much longer it should take; undefined where nobody knows. */
   readonly expectedMs: number | undefined
 }
@@ -168,6 +170,8 @@ export class Link {
   readonly #usage = new Float64Array(4)
   readonly #state = new Float64Array(OUT.size + SETTLEMENT)
   readonly #waiting = new Map<number, Waiting>()
+  /** The queue's, where turns have waited in any. */
+  #classes: readonly string[] | undefined
   /** Prices that were set while it ran, by target. */
   readonly prices = new Map<string, ModelPrice>()
   #newcomers: number[] = []
@@ -467,10 +471,12 @@ export class Link {
   #holdState(reservation: number): HoldState | undefined {
     const state = this.#state
     if (!native.holdState(this.#handle, reservation, state)) return undefined
-    const [position = 0, why = 0, expected] = state
+    const [position = 0, why = 0, expected, inClass = -1] = state
     if (position === 0) return undefined
     reasons ??= native.holdReasons() as HoldReason[]
-    return { position, reason: reasons[why] ?? 'room', expectedMs: millis(expected) }
+    if (inClass >= 0) this.#classes ??= native.holdClasses(this.#handle)
+    const reason = reasons[why] ?? 'room'
+    return { position, reason, class: this.#classes?.[inClass], expectedMs: millis(expected) }
   }
 
   #arm(wakeAt: number): void {

@@ -81,6 +81,7 @@ export interface NativeFace {
   pollScheduler(handle: SchedulerHandle, now: number, out: Float64Array): void
   holdState(handle: SchedulerHandle, id: number, out: Float64Array): boolean
   holdReasons(): string[]
+  holdClasses(handle: SchedulerHandle): string[]
   counts(handle: SchedulerHandle): string
   tellTool(
     handle: SchedulerHandle,

@@ -120,7 +120,7 @@ function poolTable({ pools = [] }: Partial<Status>): string[] {
 }
 
 /** Who waits for what, the longest first; nothing where nobody does. */
-function waiting({ waiting: turns, holds }: Status): string[] {
+function waiting({ waiting: turns, holds, queue }: Status): string[] {
   if (turns.length === 0) return []
   const rows = turns.map((turn) => [
     visible(turn.session),
@@ -130,10 +130,21 @@ function waiting({ waiting: turns, holds }: Status): string[] {
     turn.waitedMs / 1000,
     turn.expectedMs === null ? undefined : turn.expectedMs / 1000,
     turn.priority,
+    ...(queue.length > 0 ? [visible(turn.class ?? '-')] : []),
   ])
   const head = ['waits', 'tenant', 'for', 'place', 'seconds', 'expected', 'priority']
+  if (queue.length > 0) head.push('class')
   const more = holds > turns.length ? [`${text(holds - turns.length)} more wait.`] : []
-  return [table(head, rows), ...more, '']
+  return [table(head, rows), ...more, ...classes(queue), '']
+}
+
+/** What waits in each class, where there are several. */
+function classes(queue: Status['queue']): string[] {
+  const told = queue.map(({ class: name, waiting: turns, refused }) => {
+    const full = refused > 0 ? ` (${text(refused)} refused)` : ''
+    return `${visible(name)} ${text(turns)}${full}`
+  })
+  return told.length > 0 ? [`By class: ${told.join(', ')}.`] : []
 }
 
 /** One decision: what came of it and why, then the candidates as a table. */

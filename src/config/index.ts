@@ -30,6 +30,7 @@ export {
   workerDetail,
 } from './native.js'
 export type { PoolEntry } from './pool.js'
+export { MOST_PRIORITY, type QueueClass, type QueueOptions, type QueueOrder } from './queue.js'
 export { type ResolvedConfig, resolve, type TargetEntry } from './resolve.js'
 export { identity } from './scope.js'
 export { DEFAULT_SCORE } from './settings.js'

@@ -17,6 +17,7 @@ import {
   oneOf,
   refuse,
 } from './check.js'
+import { type QueueSettings, queueSettings } from './queue.js'
 import {
   type AffinitySettings,
   affinitySettings,
@@ -40,6 +41,7 @@ export interface Settings {
     readonly maxRunning: number | undefined
     readonly maxSessions: number | undefined
     readonly sessionIdleMs: number | undefined
+    readonly queue: QueueSettings | undefined
     /** In thousandths. */
     readonly weights: Readonly<Record<string, number>>
   }
@@ -87,7 +89,7 @@ const OF_LEASE = ['preset', 'theta', 'forceAfterSeconds', 'hostTokens']
 const OF_THUNDERAGENT = ['hysteresis', 'bufferTokens', 'intervalMs']
 const OF_ALL = [
   ...(['policy', 'holdLimitSeconds', 'maxRunning', 'maxSessions'] as const),
-  ...(['sessionIdleSeconds', 'tenantWeights'] as const),
+  ...(['sessionIdleSeconds', 'queue', 'tenantWeights'] as const),
 ]
 const ADMISSION_FIELDS = [...OF_ALL, ...OF_LEASE, ...OF_THUNDERAGENT]
 /** More tenants than this are not told apart by weights. */
@@ -123,6 +125,10 @@ function admission(given: Fields): Settings['admission'] {
   if (given.sessionIdleSeconds !== undefined && given.maxSessions === undefined) {
     refuse('admission.sessionIdleSeconds', 'needs maxSessions')
   }
+  const isGated = given.maxRunning !== undefined || given.maxSessions !== undefined
+  if (given.queue !== undefined && !isGated) {
+    refuse('admission.queue', 'needs maxRunning or maxSessions')
+  }
   return {
     policy,
     ...bands(given.hysteresis),
@@ -135,6 +141,7 @@ function admission(given: Fields): Settings['admission'] {
     maxRunning: most(given, 'maxRunning'),
     maxSessions: most(given, 'maxSessions'),
     sessionIdleMs: seconds(given, 'sessionIdleSeconds'),
+    queue: queueSettings(given.queue),
     weights: weights(given.tenantWeights),
   }
 }

@@ -11,6 +11,7 @@ import type { PriceCatalogue, PriceOptions } from '../providers/index.js'
 import type { BaseRuleOptions } from './base.js'
 import type { Grade, ModelPolicy } from './continuity.js'
 import type { EnvCredential } from './env.js'
+import type { QueueOptions } from './queue.js'
 import type { Tokenize, TokenSource } from './tokens.js'
 import type { TraceOptions } from './trace.js'
 
@@ -238,6 +239,11 @@ export interface AdmissionOptions {
   maxSessions?: number
   /** Default 60. */
   sessionIdleSeconds?: number
+  /**
+   * In which order turns go that wait for `maxRunning` or `maxSessions`. Absent: one tenant's as they
+   * came.
+   */
+  queue?: QueueOptions
   /**
    * Shares of tenants, by name, where turns wait for `maxRunning`, `maxSessions` or in the queue of
    * `lease`: 0.001 to 1000. Those that are not named have 1.

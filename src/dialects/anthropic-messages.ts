@@ -185,6 +185,7 @@ const TYPES: Readonly<Record<number, string>> = {
 /** What an error would have had for a status, had it come before the stream: clients repeat by its type. */
 const EVENT_STATUS: Readonly<Record<string, number>> = {
   WARMPATH_HOLD_LIMIT: 529,
+  WARMPATH_QUEUE_FULL: 529,
   WARMPATH_OVERLOADED: 529,
 }
 

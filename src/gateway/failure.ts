@@ -17,9 +17,13 @@ const RETRY_AFTER: Readonly<Record<string, number>> = {
   WARMPATH_NO_WORKER: 5,
   WARMPATH_OWNER_UNAVAILABLE: 5,
   WARMPATH_HOLD_LIMIT: 5,
+  WARMPATH_QUEUE_FULL: 5,
   WARMPATH_CLOSED: 1,
   WARMPATH_OVERLOADED: 1,
 }
+
+/** The fleet has too much to do. */
+const BUSY: ReadonlySet<string> = new Set(['WARMPATH_HOLD_LIMIT', 'WARMPATH_QUEUE_FULL'])
 
 interface Told {
   status: number
@@ -45,7 +49,7 @@ function told(error: unknown): Told {
 /** Ends an exchange with an error, however far its answer has come. */
 function fail(exchange: Exchange, error: unknown): void {
   const { code, message, headers, ...rest } = told(error)
-  const status = code === 'WARMPATH_HOLD_LIMIT' ? busyStatus(exchange) : rest.status
+  const status = BUSY.has(code) ? busyStatus(exchange) : rest.status
   exchange.failure = code
   if (exchange.over) return
   if (!exchange.headSent) exchange.json(status, errorBody(exchange, status, code, message), headers)

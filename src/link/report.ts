@@ -458,6 +458,16 @@ export interface WaitingTurn {
   readonly waitedMs: number
   readonly expectedMs: number | null
   readonly priority: number
+  /** The class of the queue that it waits in, where there are several. */
+  readonly class: string | null
+}
+
+/** A class of the queue before the gates. */
+export interface QueueStatus {
+  readonly class: string
+  readonly waiting: number
+  /** Turns that it was too full for. */
+  readonly refused: number
 }
 
 /** Figures for an operator. Counts unless the name says otherwise. */
@@ -470,6 +480,8 @@ export interface Status {
   readonly paused: number
   /** The turns that have waited longest, at most 100. */
   readonly waiting: readonly WaitingTurn[]
+  /** The classes of `admission.queue`; empty where there are none. */
+  readonly queue: readonly QueueStatus[]
   readonly owners: number
   /** Owners of ids that were forgotten for newer ones. */
   readonly ownersForgotten: number

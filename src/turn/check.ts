@@ -10,12 +10,10 @@
  */
 import { types } from 'node:util'
 import { isString, refuseArgument } from '../argument.js'
+import { MOST_PRIORITY } from '../config/index.js'
 import type { TurnRequest } from './request.js'
 
 type Allowed = readonly [fits: (value: unknown) => boolean, allowed: string]
-
-/** As many classes above the ordinary one, and below. */
-export const MOST_PRIORITY = 100
 
 const STRING: Allowed = [isString, 'a string']
 const ANY: Allowed = [() => true, 'anything']

@@ -49,13 +49,14 @@ export function waitForGo<T>(plan: HoldPlan, go: (settlement: Settlement) => T):
     link.cancel(reservation)
     reject(error)
   }
-  const moved = ({ position, reason, expectedMs }: HoldState): void => {
+  const moved = ({ position, reason, class: inClass, expectedMs }: HoldState): void => {
     try {
       const heldMs = plan.clock() - since
       const heard: unknown = onHold?.({
         id: String(reservation),
         position,
         reason,
+        class: inClass,
         expectedMs,
         heldMs,
         stream: plan.stream,

@@ -63,8 +63,8 @@ export interface TurnRequest {
   /** Whether the task is another one than on the turn before. */
   drift?: boolean
   /**
-   * Its class where turns wait, a whole number from -100 to 100: higher goes first, below 0 after the
-   * ordinary. Default 0.
+   * How urgent it is where turns wait, a whole number from -100 to 100: higher goes first, below 0 after
+   * the ordinary. Default 0. `admission.queue.priority` can make it something else.
    */
   priority?: number
 }
@@ -72,9 +72,11 @@ export interface TurnRequest {
 /** A turn that waits for admission. */
 export interface Hold {
   readonly id: string
-  /** 1 is next among those that wait for the same. */
+  /** 1 is next among those of its class that wait for the same. */
   readonly position: number
   readonly reason: HoldReason
+  /** The class of `admission.queue` that it waits in; undefined where there are none. */
+  readonly class: string | undefined
   /** About how much longer it should take, from how others got on; undefined until some have. */
   readonly expectedMs: number | undefined
   readonly heldMs: number

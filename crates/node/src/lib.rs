@@ -13,6 +13,7 @@ mod models;
 mod options;
 mod out;
 mod pool;
+mod queue;
 mod replay;
 mod report;
 mod scheduler;

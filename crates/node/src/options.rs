@@ -5,7 +5,9 @@ use serde::Deserialize;
 
 use std::collections::BTreeMap;
 
-use warmpath_core::admission::{Eviction, GateConfig, LeaseConfig, ThunderAgentConfig, Weights};
+use warmpath_core::admission::{
+    Eviction, GateConfig, LeaseConfig, QueueConfig, ThunderAgentConfig, Weights,
+};
 use warmpath_core::affinity::{AffinityConfig, Mode};
 use warmpath_core::block::Namespace;
 use warmpath_core::prefix::{BreakpointRules, Dropping, Implicit, Matching, Refresh};
@@ -21,6 +23,7 @@ use crate::feed::KvEvents;
 use crate::journal::JournalOptions;
 use crate::models::{Continuity, NewModel};
 use crate::pool::NewPool;
+use crate::queue::Queue;
 
 /// A whole scheduler: its settings and the fleet that it starts with.
 #[derive(Deserialize)]
@@ -161,6 +164,7 @@ pub(crate) struct Admission {
     max_running: Option<u32>,
     max_sessions: Option<u32>,
     session_idle_ms: Option<u64>,
+    queue: Option<Queue>,
     /// By tenant, in thousandths.
     #[serde(default)]
     weights: BTreeMap<String, u32>,
@@ -252,6 +256,7 @@ impl Options {
         Ok(Config {
             admission: self.admission.config(),
             gates: self.admission.gates(),
+            queue: self.admission.queue(),
             weights: self.admission.weights()?,
             continuity: self.continuity.config(),
             score: self.score.config(),
@@ -277,6 +282,13 @@ impl Admission {
         let idle = self.session_idle_ms.map(Micros::from_millis);
         set(&mut config.session_idle, idle);
         config
+    }
+
+    /// In which order turns wait for that.
+    pub(crate) fn queue(&self) -> QueueConfig {
+        self.queue
+            .as_ref()
+            .map_or_else(QueueConfig::default, Queue::config)
     }
 
     /// What tenants weigh.

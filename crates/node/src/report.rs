@@ -86,6 +86,7 @@ pub(crate) fn status(state: &State) -> String {
         "ownersForgotten": status.owners_forgotten,
         "receipts": status.receipts,
         "waiting": waiting(core),
+        "queue": queue(core),
         "workers": workers,
         "targets": targets,
         "pools": state.pool_figures(),
@@ -123,9 +124,19 @@ pub(crate) fn status(state: &State) -> String {
     .to_string()
 }
 
+/// The classes of the queue.
+fn queue(core: &Scheduler) -> Vec<Value> {
+    let classes = core.queue_classes().into_iter();
+    let row = classes.map(
+        |class| json!({ "class": class.name, "waiting": class.waiting, "refused": class.refused }),
+    );
+    row.collect()
+}
+
 /// The turns that have waited longest.
 fn waiting(core: &Scheduler) -> Vec<Value> {
     let held = core.longest_held(MOST_WAITING).into_iter();
+    let classes = core.queue_classes();
     held.map(|held| {
         let (tenant, session) = core.holder(held.reservation).unwrap_or_default();
         json!({
@@ -137,6 +148,7 @@ fn waiting(core: &Scheduler) -> Vec<Value> {
             "waitedMs": milliseconds(held.waited),
             "expectedMs": held.expected.map(milliseconds),
             "priority": held.priority,
+            "class": held.class.map(|class| classes[class].name),
         })
     })
     .collect()

@@ -302,9 +302,10 @@ pub(crate) fn poll_scheduler(
     })
 }
 
-/// How a turn waits at the moment, into the first three numbers of `out`: its place among those that
+/// How a turn waits at the moment, into the first four numbers of `out`: its place among those that
 /// wait for the same, from 1 (0: nobody says); what for, by the number in `hold_reasons`; how much longer
-/// that should take, in microseconds (-1: nobody knows). False when it is not held.
+/// that should take, in microseconds (-1: nobody knows); in which of `hold_classes` (-1: there are none).
+/// False when it is not held.
 #[napi]
 pub(crate) fn hold_state(
     #[napi(ts_arg_type = "SchedulerHandle")] handle: &External<Handle>,
@@ -319,8 +320,22 @@ pub(crate) fn hold_state(
             out[0] = f64::from(held.place);
             out[1] = f64::from(held.why as u8);
             out[2] = held.expected.map_or(-1.0, |expected| expected.0 as f64);
+            out[3] = held.class.map_or(-1.0, |class| class as f64);
         }
         Ok(held.is_some())
+    })
+}
+
+/// The classes that turns wait in, each at its number.
+#[napi]
+pub(crate) fn hold_classes(
+    #[napi(ts_arg_type = "SchedulerHandle")] handle: &External<Handle>,
+) -> Result<Vec<String>, Code> {
+    guard(|| {
+        Ok(handle.look(|state| {
+            let classes = state.core.queue_classes().into_iter();
+            classes.map(|class| class.name.to_owned()).collect()
+        }))
     })
 }
 
