@@ -39,18 +39,11 @@ const ROOMS: Record<string, readonly string[]> = {
   'engine-load': ['config', 'engines', 'link', 'native'],
   'pool-watch': ['config', 'engines', 'link', 'native'],
   scheduler: [
-    ...[
-      'argument',
-      'config',
-      'dialects',
-      'errors',
-      'exact',
-      'fleet',
-      'identity',
-      'link',
-      'telemetry',
-    ],
-    ...['trace', 'turn'],
+    ...['argument', 'config', 'dialects', 'errors', 'fleet', 'identity', 'link', 'telemetry'],
+    ...['trace', 'turn', 'scheduler/destinations', 'scheduler/opening', 'scheduler/rooms'],
+  ],
+  'scheduler/rooms': [
+    ...['clock', 'config', 'errors', 'exact', 'fleet', 'link', 'trace', 'turn'],
     ...['destinations', 'intake', 'opening', 'terms', 'turns', 'watchers'].map(
       (name) => `scheduler/${name}`,
     ),

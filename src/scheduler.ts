@@ -3,14 +3,12 @@
  *
  * What each call does is a room's business: `intake` reads what came and asks the core, `turns` makes a turn
  * of the answer or holds it, `destinations` finds where what is no turn goes, `watchers` ask engines and
- * stores beside the turns, and `fleet` changes workers and targets. This file opens and closes them, checks
- * arguments, and keeps the instances that are shared by name. Nothing here keeps a process alive.
+ * stores beside the turns, and `fleet` changes workers and targets; `rooms` opens and closes them. This file
+ * checks arguments and keeps the instances that are shared by name. Nothing here keeps a process alive.
  */
 import { checkString, refuseArgument } from './argument.js'
 import { type PriceOptions, resolve, type SchedulerOptions } from './config/index.js'
 import type { DialectName } from './dialects/index.js'
-import { WarmpathError } from './errors.js'
-import { Exact } from './exact.js'
 import {
   type DrainOptions,
   deadlineOf,
@@ -28,7 +26,7 @@ import {
   setPrice,
   urlOf,
 } from './fleet/running.js'
-import { Fleet, type Reconfigured, refuseFixed } from './fleet.js'
+import type { Reconfigured } from './fleet.js'
 import { type HeadersLike, readHeaders } from './identity/index.js'
 import {
   type Candidate,
@@ -45,25 +43,14 @@ import {
   readSnapshot,
   writeSnapshot,
 } from './link/snapshot.js'
-import type { Link } from './link.js'
-import { type Destination, Destinations } from './scheduler/destinations.js'
-import { Intake } from './scheduler/intake.js'
-import { checkNative, checkTargets, clockOf, openLink, refusePulled } from './scheduler/opening.js'
-import { Terms } from './scheduler/terms.js'
-import { Turns } from './scheduler/turns.js'
-import { Watchers } from './scheduler/watchers.js'
+import type { Destination } from './scheduler/destinations.js'
+import { checkNative, checkTargets } from './scheduler/opening.js'
+import { Rooms } from './scheduler/rooms.js'
 import { type MetricFamily, metricFamilies } from './telemetry/index.js'
-import { openRecorder, type Recorder, type TraceStatus } from './trace/index.js'
+import type { TraceStatus } from './trace/index.js'
 import { checkRequest } from './turn/check.js'
 import type { Break } from './turn/portability.js'
-import {
-  type NamedSession,
-  type RequestRules,
-  sessionOf,
-  type TurnRequest,
-  tenantOf,
-  tenantRule,
-} from './turn/request.js'
+import { type NamedSession, sessionOf, type TurnRequest, tenantOf } from './turn/request.js'
 import {
   endSession,
   type SessionLike,
@@ -77,16 +64,7 @@ import type { Turn } from './turn.js'
 const shared = new Map<string, Scheduler>()
 
 export class Scheduler {
-  readonly #link: Link
-  readonly #terms: Terms
-  readonly #rules: RequestRules
-  readonly #intake: Intake
-  readonly #turns: Turns
-  readonly #destinations: Destinations
-  readonly #fleet: Fleet
-  readonly #exact: Exact
-  readonly #watchers: Watchers
-  readonly #recorder: Recorder | undefined
+  readonly #rooms: Rooms
   readonly #sharedName: string | undefined
 
   /**
@@ -94,35 +72,8 @@ export class Scheduler {
    * `Scheduler.shared`, which also remembers the instance.
    */
   constructor(options: SchedulerOptions, sharedName?: string) {
-    const config = resolve(options)
-    const { bodyBytes } = config.settings.limits
-    const clock = clockOf(config)
-    const link = openLink(config, clock, sharedName)
-    const terms = new Terms(config)
-    this.#link = link
-    this.#terms = terms
-    this.#rules = { bodyBytes, tenant: tenantRule(config.identity.tenant) }
+    this.#rooms = new Rooms(options, sharedName)
     this.#sharedName = sharedName
-    let watchers: Watchers | undefined
-    try {
-      checkTargets(sharedName, link, config)
-      if (sharedName !== undefined) refusePulled(config)
-      this.#fleet = new Fleet(link, config)
-      const { tokens: settings, forwardHeaders, logger } = config
-      this.#exact = new Exact({ link, settings, bodyBytes, forwardHeaders, logger })
-      watchers = new Watchers(link, config)
-      this.#watchers = watchers
-      this.#recorder = openRecorder(config, link, clock)
-    } catch (error) {
-      watchers?.close()
-      link.close()
-      throw error
-    }
-    const intake = new Intake(link, terms, this.#rules)
-    this.#intake = intake
-    this.#destinations = new Destinations(link, terms)
-    const exact = this.#exact
-    this.#turns = new Turns({ link, terms, intake, exact, recorder: this.#recorder, clock })
   }
 
   /**
@@ -134,7 +85,7 @@ export class Scheduler {
     checkString(name, 'name')
     const known = shared.get(name)
     if (known !== undefined) {
-      checkTargets(name, known.#link, resolve(options))
+      checkTargets(name, known.#rooms.link, resolve(options))
       return known
     }
     const scheduler = new Scheduler(options, name)
@@ -166,17 +117,7 @@ export class Scheduler {
    * field, also for a shared scheduler, and nothing has changed then. O(workers + targets).
    */
   reconfigure(options: SchedulerOptions): Reconfigured {
-    if (this.#sharedName !== undefined) {
-      throw new WarmpathError('WARMPATH_CONFIG', 'options: those of a shared scheduler stay')
-    }
-    if (this.#link.closed) throw new WarmpathError('WARMPATH_CLOSED', 'the scheduler is closed')
-    const next = resolve(options)
-    refuseFixed(this.#terms.config, next)
-    checkNative(next)
-    const changes = this.#fleet.goOver(next)
-    this.#terms.goOver(next)
-    this.#watchers.goOver(next.pools)
-    return changes
+    return this.#rooms.goOver(options)
   }
 
   /**
@@ -185,7 +126,7 @@ export class Scheduler {
    * INVALID_BODY and their kin; the turn then occupies nothing. O(body + workers of the group).
    */
   submit(request: TurnRequest): Promise<Turn> {
-    return this.#turns.submit(request)
+    return this.#rooms.turns.submit(request)
   }
 
   /**
@@ -194,13 +135,13 @@ export class Scheduler {
    */
   checkState(request: TurnRequest): void {
     checkRequest(request)
-    this.#intake.check(request)
+    this.#rooms.intake.check(request)
   }
 
   /** Workers that could take the turn now, cheapest first. Takes no reservation. */
   candidates(request: TurnRequest): Candidate[] {
     checkRequest(request)
-    return this.#intake.candidates(request)
+    return this.#rooms.intake.candidates(request)
   }
 
   /** Where `submit` would send the turn now if it goes at once. Takes no reservation. */
@@ -216,7 +157,7 @@ export class Scheduler {
   portability(request: TurnRequest, target: string): Break[] {
     checkRequest(request)
     checkString(target, 'target')
-    return this.#intake.breaks(request, target)
+    return this.#rooms.intake.breaks(request, target)
   }
 
   /**
@@ -224,7 +165,7 @@ export class Scheduler {
    * does not say of the cache is what is published. Throws UNKNOWN_ID, and CONFIG with the field.
    */
   setPrice(target: string, price: PriceOptions): void {
-    setPrice(this.#link, target, price)
+    setPrice(this.#rooms.link, target, price)
   }
 
   /**
@@ -232,13 +173,13 @@ export class Scheduler {
    * a bad field, DUPLICATE_ID for a name that is taken.
    */
   addWorker(worker: AddedWorker): void {
-    addWorker(this.#link, worker, this.#terms.config.logger)
-    this.#watchers.look()
+    addWorker(this.#rooms.link, worker, this.#rooms.terms.config.logger)
+    this.#rooms.watchers.look()
   }
 
   /** The base address that a worker has now; undefined for one that is not there. */
   workerUrl(id: string): string | undefined {
-    return urlOf(this.#link, id)
+    return urlOf(this.#rooms.link, id)
   }
 
   /**
@@ -247,7 +188,7 @@ export class Scheduler {
    * UNKNOWN_ID, INVALID_ARGUMENT.
    */
   setCapacity(id: string, tokens: number | undefined): void {
-    setCapacity(this.#link, id, tokens)
+    setCapacity(this.#rooms.link, id, tokens)
   }
 
   /**
@@ -258,7 +199,7 @@ export class Scheduler {
   drainWorker(id: string, options: DrainOptions = {}): void {
     const seconds = deadlineOf(options)
     if (seconds === undefined) this.#setHealth(id, 'draining')
-    else departWorker(this.#link, { id, seconds, sessions: 0 })
+    else departWorker(this.#rooms.link, { id, seconds, sessions: 0 })
   }
 
   /**
@@ -266,7 +207,7 @@ export class Scheduler {
    * the deadline, it is as before. Throws UNKNOWN_ID, and INVALID_ARGUMENT for one that is not up.
    */
   shedSessions(id: string, options: ShedOptions): void {
-    departWorker(this.#link, shedOf(id, options))
+    departWorker(this.#rooms.link, shedOf(id, options))
   }
 
   /** Forgets the worker and its cache. Its name may be used again. Throws UNKNOWN_ID. */
@@ -279,7 +220,7 @@ export class Scheduler {
    * from us for a while, because of a quota or a credential; sessions stay where they go meanwhile.
    */
   setHealth(id: string, health: 'up' | 'down' | 'limited'): void {
-    markWorker(this.#link, id, health, this.#terms.config.logger)
+    markWorker(this.#rooms.link, id, health, this.#rooms.terms.config.logger)
   }
 
   /**
@@ -287,18 +228,20 @@ export class Scheduler {
    * late the engine's own event comes. Throws UNKNOWN_ID.
    */
   resetCache(id: string): void {
-    resetCache(this.#link, id)
+    resetCache(this.#rooms.link, id)
   }
 
   /** The record of a decision; undefined when it has been overwritten or never was. */
   receipt(id: string): Receipt | undefined {
     checkString(id, 'id')
-    return receiptOf(this.#link, id)
+    return receiptOf(this.#rooms.link, id)
   }
 
   status(): Status & { readonly trace?: TraceStatus } {
-    const status = this.#watchers.status()
-    return this.#recorder === undefined ? status : { ...status, trace: this.#recorder.status() }
+    const status = this.#rooms.watchers.status()
+    return this.#rooms.recorder === undefined
+      ? status
+      : { ...status, trace: this.#rooms.recorder.status() }
   }
 
   /**
@@ -306,7 +249,7 @@ export class Scheduler {
    * are closed too. At once without a trace.
    */
   async flush(): Promise<void> {
-    await this.#recorder?.flush()
+    await this.#rooms.recorder?.flush()
   }
 
   /**
@@ -314,7 +257,7 @@ export class Scheduler {
    * tenant as `turn.session` and `turn.tenant` tell them. Unknown sessions are ignored.
    */
   endSession(session: SessionLike, tenant = ''): void {
-    endSession(this.#link, session, tenant)
+    endSession(this.#rooms.link, session, tenant)
   }
 
   /**
@@ -323,12 +266,12 @@ export class Scheduler {
    * under way, are passed over. Throws INVALID_ARGUMENT.
    */
   toolStarted(session: SessionLike, tool: StartedTool = {}): void {
-    toolStarted(this.#link, session, tool)
+    toolStarted(this.#rooms.link, session, tool)
   }
 
   /** Its tool has ended: the session's next turn comes at once, and its room is kept for that. */
   toolEnded(session: SessionLike, tool: ToolOwner = {}): void {
-    toolEnded(this.#link, session, tool)
+    toolEnded(this.#rooms.link, session, tool)
   }
 
   /**
@@ -336,7 +279,7 @@ export class Scheduler {
    * from counters when it is called; O(workers).
    */
   metrics(): MetricFamily[] {
-    return metricFamilies(countsOf(this.#link), statusOf(this.#link).workers)
+    return metricFamilies(countsOf(this.#rooms.link), statusOf(this.#rooms.link).workers)
   }
 
   /**
@@ -346,7 +289,7 @@ export class Scheduler {
    * begun meanwhile.
    */
   snapshot(): AsyncGenerator<Uint8Array, void, undefined> {
-    return writeSnapshot(this.#link)
+    return writeSnapshot(this.#rooms.link)
   }
 
   /**
@@ -357,17 +300,17 @@ export class Scheduler {
    */
   restore(bytes: Uint8Array, options: RestoreOptions = {}): Restored {
     if (!(bytes instanceof Uint8Array)) refuseArgument('bytes', 'a Uint8Array')
-    return readSnapshot(this.#link, bytes, checkRestoreOptions(options))
+    return readSnapshot(this.#rooms.link, bytes, checkRestoreOptions(options))
   }
 
   /** Names that a client may ask for; empty in the short form, which takes any. */
   models(): string[] {
-    return this.#terms.catalog.models()
+    return this.#rooms.terms.catalog.models()
   }
 
   /** The tenant that a request with these headers belongs to; empty when it names none. */
   tenantOf(headers: HeadersLike): string {
-    return tenantOf(readHeaders(headers), this.#rules)
+    return tenantOf(readHeaders(headers), this.#rooms.rules)
   }
 
   /**
@@ -375,7 +318,7 @@ export class Scheduler {
    * are; undefined where it names none. For `toolStarted`, `toolEnded` and `endSession`.
    */
   sessionOf(headers: HeadersLike, body?: unknown): NamedSession | undefined {
-    return sessionOf(readHeaders(headers), body, this.#rules)
+    return sessionOf(readHeaders(headers), body, this.#rooms.rules)
   }
 
   /**
@@ -385,14 +328,14 @@ export class Scheduler {
    */
   destination(model?: string, dialect?: DialectName): Destination {
     if (model !== undefined) checkString(model, 'model')
-    return this.#destinations.of(model, dialect)
+    return this.#rooms.destinations.of(model, dialect)
   }
 
   /** Which worker keeps a stored response of the Responses API; undefined too when that has gone. */
   responseOwner(responseId: string, tenant = ''): Destination | undefined {
     checkString(responseId, 'responseId')
     checkString(tenant, 'tenant')
-    return this.#destinations.keeping(responseId, tenant)
+    return this.#rooms.destinations.keeping(responseId, tenant)
   }
 
   /**
@@ -400,7 +343,7 @@ export class Scheduler {
    * itself.
    */
   poll(): void {
-    this.#link.poll()
+    this.#rooms.link.poll()
   }
 
   /**
@@ -412,11 +355,7 @@ export class Scheduler {
     if (this.#sharedName !== undefined && shared.get(this.#sharedName) === this) {
       shared.delete(this.#sharedName)
     }
-    this.#exact.close()
-    this.#watchers.close()
-    this.#fleet.close()
-    this.#link.close()
-    this.#recorder?.close()
+    this.#rooms.close()
   }
 
   [Symbol.dispose](): void {
@@ -429,6 +368,6 @@ export class Scheduler {
   }
 
   #setHealth(id: string, health: 'draining' | 'removed'): void {
-    setHealth(this.#link, { id, health }, this.#terms.config.logger)
+    setHealth(this.#rooms.link, { id, health }, this.#rooms.terms.config.logger)
   }
 }
