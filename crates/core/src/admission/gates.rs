@@ -14,7 +14,9 @@
 //! * A worker whose sessions **leave** counts for the turns that may still go there: those that are
 //!   pinned to it, and those of a session that stays on it for now.
 //! * A worker that runs nothing of ours takes a turn whatever others do there.
-//! * A turn that the policy has let go while everything was shut waits here too, and then goes.
+//! * A turn that the policy has let go while everything was shut waits here too, and then goes. One that it
+//!   has let go to a worker which runs as many turns as are allowed waits for that one, where its session is
+//!   kept from then on.
 //!
 //! What runs is read from the load ledger. O(log waiting) a call, and O(workers) when a turn waits or
 //! somebody is let go. Holds what its turns and kept sessions are, nothing else.
@@ -129,10 +131,20 @@ struct Turn {
     arrival: Arrival,
     /// Where it runs.
     sent: Option<WorkerId>,
-    /// The policy has let it go already.
-    is_cleared: bool,
+    clearance: Clearance,
     /// When it first waited here.
     held: Option<Micros>,
+}
+
+/// What the policy has said of a turn that waits here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clearance {
+    /// It has not been asked.
+    None,
+    /// The turn may go.
+    Anywhere,
+    /// It may go to that worker.
+    To(WorkerId),
 }
 
 /// Whom the gates would let go next.
@@ -184,11 +196,10 @@ impl Gates {
         if self.turns.contains_key(&ticket) {
             return self.rebind(ticket, arrival.bound);
         }
-        let is_cleared = false;
         let turn = Turn {
             arrival,
             sent: None,
-            is_cleared,
+            clearance: Clearance::None,
             held: None,
         };
         self.turns.insert(ticket, turn);
@@ -255,12 +266,12 @@ impl Gates {
         turn.is_none_or(|turn| self.queue.has_room(turn.arrival.claimant, tokens))
     }
 
-    /// The turn waits; `tokens` are what has to be computed for it. `is_cleared`: the policy has let it go.
-    pub fn hold(&mut self, ticket: ReservationId, tokens: u32, is_cleared: bool) {
+    /// The turn waits; `tokens` are what has to be computed for it.
+    pub fn hold(&mut self, ticket: ReservationId, tokens: u32, clearance: Clearance) {
         let Some(turn) = self.turns.get_mut(&ticket) else {
             return;
         };
-        turn.is_cleared = is_cleared;
+        turn.clearance = clearance;
         let entrant = Entrant {
             claimant: turn.arrival.claimant,
             tokens,
@@ -298,10 +309,33 @@ impl Gates {
     }
 
     /// Takes the [next](Self::next) turn out of the queue, and says whether the policy has let it go.
-    pub fn take(&mut self, ticket: ReservationId, load: &LoadLedger) -> bool {
+    pub fn take(&mut self, ticket: ReservationId, load: &LoadLedger) -> Clearance {
         let open = self.open(load);
         self.queue.serve(ticket, &open);
-        self.turns.get(&ticket).is_some_and(|turn| turn.is_cleared)
+        let turn = self.turns.get(&ticket);
+        turn.map_or(Clearance::None, |turn| turn.clearance)
+    }
+
+    /// Whether the worker runs as many turns as are allowed and would take this one but for that. The turn
+    /// waits for it from now on as if it were pinned to it, and its session is kept there.
+    pub fn wait_for(&mut self, ticket: ReservationId, worker: WorkerId, load: &LoadLedger) -> bool {
+        let Some(arrival) = self.turns.get(&ticket).map(|turn| turn.arrival) else {
+            return false;
+        };
+        let is_there = self.desks.contains_key(&worker) && self.takes(worker, &arrival);
+        if !is_there || self.crowd(worker, load).is_none() {
+            return false;
+        }
+        if let Some(program) = arrival.program {
+            let seat = self.seats.get(&program);
+            let is_kept = seat.is_some_and(|seat| seat.worker == worker);
+            if !is_kept && self.no_seat(worker).is_some() {
+                return false;
+            }
+            self.keep(program, worker);
+        }
+        self.go_home(ticket, worker);
+        true
     }
 
     /// What somebody waits for and is there.
@@ -320,7 +354,14 @@ impl Gates {
             turn.sent = Some(worker);
             turn.arrival.program
         });
-        let (Some(program), Some(most)) = (program, self.config.max_sessions) else {
+        if let Some(program) = program {
+            self.keep(program, worker);
+        }
+    }
+
+    /// The session is kept by that worker, where that is counted; another one gives way where need be.
+    fn keep(&mut self, program: ProgramId, worker: WorkerId) {
+        let Some(most) = self.config.max_sessions else {
             return;
         };
         if self

@@ -23,7 +23,7 @@ use crate::receipt::Candidate;
 use crate::{Micros, ProgramId, ReservationId, WorkerId};
 
 pub use fair::{Ahead, Behind, COUNTED, Claimant, PASSES, TenantKey, Weights};
-pub use gates::{Arrival, GateConfig, Gates};
+pub use gates::{Arrival, Clearance, GateConfig, Gates};
 pub use lease::{
     Eviction, Evidence, Lease, LeaseConfig, LeaseCounters, RoomUse, WaitCount, WaitCounts,
 };
@@ -234,6 +234,21 @@ impl Admission {
         match self {
             Self::None(_) | Self::ThunderAgent(_) => None,
             Self::Lease(p) => p.head(),
+        }
+    }
+
+    /// Another worker than the one that a turn was let go to, with room for it and `open`: where the policy
+    /// has found that one for want of a better, and it may not be waited for. O(workers).
+    #[must_use]
+    pub fn room_elsewhere(
+        &self,
+        ticket: ReservationId,
+        open: impl Fn(WorkerId) -> bool,
+    ) -> Option<WorkerId> {
+        match self {
+            // The rows of leases are those of open workers.
+            Self::None(_) | Self::Lease(_) => None,
+            Self::ThunderAgent(p) => p.room_elsewhere(ticket, open),
         }
     }
 

@@ -5,7 +5,8 @@
 //! once more, so that its tenant is charged what it really needs computed.
 
 use crate::admission::{
-    Ahead, Arrival, Behind, Claimant, ClassState, Gates, Refusal, Release, TenantKey, Why,
+    Ahead, Arrival, Behind, Claimant, ClassState, Clearance, Gates, Refusal, Release, TenantKey,
+    Why,
 };
 use crate::affinity::Mode;
 use crate::error::{Error, Result};
@@ -116,7 +117,7 @@ impl Scheduler {
                     "as many turns of its class wait as are allowed",
                 ));
             }
-            gates.hold(id, tokens, false);
+            gates.hold(id, tokens, Clearance::None);
         }
         Ok(true)
     }
@@ -219,16 +220,54 @@ impl Scheduler {
         if gates.is_none_or(|gates| gates.is_open(id, &self.load)) || !self.is_held(id) {
             return false;
         }
-        let Some(turn) = self.reservations.remove(id) else {
-            return false;
-        };
-        let tokens = self.count_for_gate(id, &turn);
-        if let Some(gates) = &mut self.gates[group] {
-            gates.hold(id, tokens, true);
-        }
-        self.reservations.insert(id, turn);
+        self.wait_cleared(id, Clearance::Anywhere);
         self.note_hold(id);
         true
+    }
+
+    /// The turn waits at the gates, though the policy has let it go.
+    fn wait_cleared(&mut self, id: ReservationId, clearance: Clearance) {
+        let Some(turn) = self.reservations.remove(id) else {
+            return;
+        };
+        let tokens = self.count_for_gate(id, &turn);
+        if let Some(gates) = &mut self.gates[turn.route.group.index()] {
+            gates.hold(id, tokens, clearance);
+        }
+        self.reservations.insert(id, turn);
+    }
+
+    /// Where a turn goes that the policy has let go to `seat`. A worker that it names may run as many turns
+    /// as are allowed, while others are open. Its session's context is on one where it was before, so it
+    /// waits for that; where it has none, another one with room is as good. `None`: it waits at the gates.
+    pub(super) fn open_seat(&mut self, id: ReservationId, seat: Seat) -> Option<Seat> {
+        let (named, is_kept) = match seat {
+            Seat::Kept(worker) => (worker, true),
+            Seat::Offered(Some(worker)) => (worker, false),
+            Seat::Offered(None) | Seat::Chosen { .. } => return Some(seat),
+        };
+        let turn = self.reservations.get(id);
+        let Some(turn) = turn.filter(|turn| turn.state == State::Held) else {
+            return Some(seat);
+        };
+        let group = turn.route.group.index();
+        let Some(gates) = &mut self.gates[group] else {
+            return Some(seat);
+        };
+        if gates.admits(id, named, &self.load) {
+            return Some(seat);
+        }
+        if !is_kept {
+            let open = |worker| gates.admits(id, worker, &self.load);
+            if let Some(other) = self.admission[group].room_elsewhere(id, open) {
+                return Some(Seat::Offered(Some(other)));
+            }
+        }
+        if !gates.wait_for(id, named, &self.load) {
+            return Some(seat);
+        }
+        self.wait_cleared(id, Clearance::To(named));
+        None
     }
 
     /// Whether a turn that the policy holds could go nowhere, so that there is no use in asking.
@@ -246,7 +285,7 @@ impl Scheduler {
     }
 
     /// Takes the next turn that may pass the gates of a group, and says whether the policy has let it go.
-    pub(super) fn next_at_gate(&mut self, group: usize) -> Option<(ReservationId, bool)> {
+    pub(super) fn next_at_gate(&mut self, group: usize) -> Option<(ReservationId, Clearance)> {
         let mut looks = 0;
         loop {
             let mut gates = self.gates[group].take()?;
@@ -279,7 +318,7 @@ impl Scheduler {
     pub(super) fn pass_gate(
         &mut self,
         id: ReservationId,
-        is_cleared: bool,
+        clearance: Clearance,
         releases: &mut Vec<Release>,
         settled: &mut Vec<Settled>,
     ) {
@@ -287,8 +326,13 @@ impl Scheduler {
             ticket: id,
             worker: None,
         };
-        if is_cleared {
-            return self.send_off(go, Seat::Offered(None), releases, settled);
+        let cleared = match clearance {
+            Clearance::None => None,
+            Clearance::Anywhere => Some(Seat::Offered(None)),
+            Clearance::To(worker) => Some(Seat::Offered(Some(worker))),
+        };
+        if let Some(seat) = cleared {
+            return self.send_off(go, seat, releases, settled);
         }
         let Some(turn) = self.reservations.remove(id) else {
             return;
@@ -297,8 +341,9 @@ impl Scheduler {
         let mut others = Vec::new();
         let seat = self.begin_admission(id, &turn, &mut others);
         self.reservations.insert(id, turn);
-        match seat {
-            Some(seat) => self.send_off(go, seat, releases, settled),
+        match seat.map(|seat| self.open_seat(id, seat)) {
+            Some(Some(seat)) => self.send_off(go, seat, releases, settled),
+            Some(None) => self.note_hold(id),
             None => {
                 self.note_hold(id);
                 self.relieve(group, &mut others);

@@ -187,8 +187,10 @@ impl Scheduler {
                 if self.waits_again(group, release.ticket) {
                     continue;
                 }
-                let seat = Seat::Offered(release.worker);
-                self.send_off(release, seat, &mut releases, settled);
+                match self.open_seat(release.ticket, Seat::Offered(release.worker)) {
+                    Some(seat) => self.send_off(release, seat, &mut releases, settled),
+                    None => self.note_hold(release.ticket),
+                }
             }
             if let Some(ticket) = self.admission[group].head() {
                 if let Some(release) = self.look_again(ticket) {
@@ -198,8 +200,8 @@ impl Scheduler {
                     };
                     self.send_off(release, seat, &mut releases, settled);
                 }
-            } else if let Some((ticket, is_cleared)) = self.next_at_gate(group) {
-                self.pass_gate(ticket, is_cleared, &mut releases, settled);
+            } else if let Some((ticket, clearance)) = self.next_at_gate(group) {
+                self.pass_gate(ticket, clearance, &mut releases, settled);
             } else {
                 break;
             }

@@ -374,6 +374,7 @@ impl Scheduler {
             self.relieve(group, &mut releases);
             seat = take_own(&mut releases, id).map(|release| Seat::Offered(release.worker));
         }
+        let seat = seat.and_then(|seat| self.open_seat(id, seat));
         let verdict = match seat {
             Some(seat) => self.place(id, seat).map(Verdict::Go),
             None => Ok(self.hold(id)),

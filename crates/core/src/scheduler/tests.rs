@@ -14,6 +14,7 @@ mod fan_out;
 mod fleet;
 mod leaving;
 mod models;
+mod named;
 mod owners;
 mod patience;
 mod queue;

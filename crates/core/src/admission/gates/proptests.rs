@@ -211,7 +211,7 @@ impl Driver {
         }
     }
 
-    fn next(&mut self) -> Option<(ReservationId, bool)> {
+    fn next(&mut self) -> Option<(ReservationId, Clearance)> {
         let bound = |id| self.waiting[&id].bound;
         let next = self.gates.next(&self.load, bound)?;
         if next.is_stale {
@@ -223,8 +223,8 @@ impl Driver {
     }
 
     fn settle(&mut self) {
-        while let Some((ticket, is_cleared)) = self.next() {
-            assert!(!is_cleared);
+        while let Some((ticket, clearance)) = self.next() {
+            assert_eq!(clearance, Clearance::None);
             let arrival = self.waiting.remove(&ticket).expect("who waits goes once");
             self.go(ticket, arrival);
         }
@@ -266,7 +266,7 @@ impl Driver {
                 self.gates.begin(self.now, ticket, arrival);
                 match self.gates.must_wait(ticket, &self.load) {
                     true => {
-                        self.gates.hold(ticket, tokens, false);
+                        self.gates.hold(ticket, tokens, Clearance::None);
                         self.waiting.insert(ticket, arrival);
                     }
                     false => self.go(ticket, arrival),

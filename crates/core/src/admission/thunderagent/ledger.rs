@@ -196,8 +196,17 @@ impl Ledger {
         if let Some(pin) = pin {
             return self.has_room(pin, need).then_some(pin);
         }
-        let open = self.workers.iter().filter(|(_, worker)| !worker.leaving);
-        let fitting = open.filter(|(_, worker)| worker.fits(need));
+        self.place_among(need, |_| true)
+    }
+
+    /// The same without a pin, of those that are `open`.
+    pub(super) fn place_among(
+        &self,
+        need: u64,
+        open: impl Fn(WorkerId) -> bool,
+    ) -> Option<WorkerId> {
+        let staying = self.workers.iter().filter(|(_, worker)| !worker.leaving);
+        let fitting = staying.filter(|&(&id, worker)| worker.fits(need) && open(id));
         let least = fitting.min_by_key(|&(&id, worker)| (worker.used, id));
         least.map(|(&id, _)| id)
     }

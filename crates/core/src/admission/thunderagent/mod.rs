@@ -134,6 +134,18 @@ impl ThunderAgent {
         }
     }
 
+    /// See [`Admission::room_elsewhere`](super::Admission::room_elsewhere): as a newcomer would find
+    /// it, within a worker's whole capacity.
+    pub fn room_elsewhere(
+        &self,
+        ticket: ReservationId,
+        open: impl Fn(WorkerId) -> bool,
+    ) -> Option<WorkerId> {
+        let id = self.table.running(ticket)?;
+        let need = self.table.need(id);
+        self.table.orders.ledger.place_among(need, open)
+    }
+
     /// Forgets the program that has been idle longest, if any is.
     fn evict(&mut self) -> bool {
         let Some(&(_, id)) = self.table.orders.idle.first() else {
