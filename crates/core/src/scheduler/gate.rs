@@ -225,7 +225,26 @@ impl Scheduler {
         true
     }
 
-    /// The turn waits at the gates, though the policy has let it go.
+    /// Whether a turn that the policy holds may only go to its home, which is shut: it waits at the gates from
+    /// now on, where it is in nobody's way, and the policy hears of it when it has passed them.
+    pub(super) fn goes_back_to_gate(
+        &mut self,
+        group: usize,
+        id: ReservationId,
+        releases: &mut Vec<Release>,
+    ) -> bool {
+        self.look_at_home(id);
+        let keeps_out = |gates: &Gates| gates.home(id).is_some() && !gates.is_open(id, &self.load);
+        if !self.gates[group].as_deref().is_some_and(keeps_out) {
+            return false;
+        }
+        self.admission[group].cancel(self.now, id, releases);
+        self.wait_cleared(id, Clearance::None);
+        self.note_hold(id);
+        true
+    }
+
+    /// The turn waits at the gates, whatever the policy has said.
     fn wait_cleared(&mut self, id: ReservationId, clearance: Clearance) {
         let Some(turn) = self.reservations.remove(id) else {
             return;
@@ -272,7 +291,7 @@ impl Scheduler {
 
     /// Whether a turn that the policy holds could go nowhere, so that there is no use in asking.
     pub(super) fn is_blocked_at_gate(&mut self, id: ReservationId) -> bool {
-        self.look_at_home(id);
+        self.rebind_at_gate(id);
         let Some(turn) = self.reservations.get(id) else {
             return false;
         };

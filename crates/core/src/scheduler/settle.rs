@@ -193,6 +193,9 @@ impl Scheduler {
                 }
             }
             if let Some(ticket) = self.admission[group].head() {
+                if self.goes_back_to_gate(group, ticket, &mut releases) {
+                    continue;
+                }
                 if let Some(release) = self.look_again(ticket) {
                     let seat = Seat::Chosen {
                         worker: release.worker,

@@ -543,6 +543,13 @@ fn a_hard_home_is_waited_for_though_the_policy_held_the_turn_before() {
             .first_token(bench.now, large, &mut bench.settled);
         let is_full = max_running == 2;
         assert_eq!(bench.scheduler.is_held(held), is_full);
+        // It waits where it is in nobody's way.
+        if is_full {
+            let why = bench.scheduler.held(held).map(|held| held.why);
+            assert_eq!(why, Some(crate::receipt::HoldReason::MaxRunning));
+        }
+        let (_, placed) = bench.go("new", &tokens(4, 19_200));
+        assert_eq!(placed.worker, other(home));
         bench.complete(small, &Completion::default());
         let went = bench.settled.iter().find(|s| s.reservation == held);
         let Some(Outcome::Go(placed)) = went.map(|s| s.outcome) else {
