@@ -54,6 +54,21 @@ test('policies by name, each once, with options', (t) => {
     },
     { label: 'warmpath', policy: { core: { policy: 'none' } }, score: DEFAULT_SCORE },
   ])
+  t.deepEqual(policies('kv:maxRunning=8,lease:theta=1:maxSessions=40:maxRunning=8:queue=lcfs'), [
+    { label: 'kv:maxRunning=8', policy: { core: { policy: 'none', maxRunning: 8 } }, score: {} },
+    {
+      label: 'lease:theta=1:maxSessions=40:maxRunning=8:queue=lcfs',
+      policy: {
+        core: {
+          policy: 'lease',
+          thetaBp: 10_000,
+          maxRunning: 8,
+          maxSessions: 40,
+          queue: { order: 'lcfs', priority: 'strict', maxAgeMs: 60_000, classes: [] },
+        },
+      },
+    },
+  ])
   const names = /round-robin, least-loaded, kv, none, warmpath, thunderagent, lease/
   for (const text of ['', 'KV', 'kv,', 'a:b', '../x', 'constructor']) {
     t.throws(() => policies(text), { instanceOf: RangeError, message: names }, text)
@@ -73,6 +88,11 @@ test('what a policy does not take is refused by name', (t) => {
     ['lease:theta=0', /a number from 0.0001 to 10; not "0"/],
     ['lease:eviction=fifo', /lru or lease-end/],
     ['lease:toString=1', /theta/],
+    ['kv:maxRunning=0', /kv:maxRunning a whole number from 1 to 4294967295; not "0"/],
+    ['kv:queue=wspt', /with kv queue beside maxRunning or maxSessions/],
+    ['kv:maxRunning=8:queue=fifo', /kv:queue fcfs or wspt or lcfs; not "fifo"/],
+    ['kv:maxRunning=8:queue=fcfs:maxAgeMs=5', /with kv maxAgeMs beside queue=wspt or queue=lcfs/],
+    ['round-robin:maxRunning=8', /with round-robin no options/],
   ] as const) {
     t.throws(() => policies(text), { instanceOf: RangeError, message }, text)
   }

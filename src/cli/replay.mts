@@ -39,7 +39,8 @@ keep; gzip or not. Content is hashed while it is read and not kept.
 Policies: round-robin, least-loaded; kv (the cheapest worker by cache and load with the weights of the
 published router, nothing held; also called none) and warmpath (the same with a scheduler's default
 weights); the admission policies thunderagent and lease. Options behind a colon: NAME:OPTION=VALUE, such
-as lease:theta=0.35 or kv:prefillScale=4.
+as lease:theta=0.35 or kv:prefillScale=4. Those of ours take gates too, and the order in which turns wait
+for them: warmpath:maxRunning=8:queue=wspt.
 
 With --pressure a constant number of sessions of the trace is kept alive, so that their contexts fill
 the caches so many times. With --as-recorded every turn comes once, when the trace says. Without either

@@ -4,8 +4,9 @@
  * `round-robin` and `least-loaded` are what load balancers do; `kv` is the choice of a worker by the
  * published cost and its weights, nothing held (`none` is another name for it), and `warmpath` the same
  * with the weights that a scheduler has without options. The others are a scheduler's admission policies.
- * Options if wanted: `lease:theta=0.35`, `kv:prefillScale=4`. Everything is checked here, before a
- * trace is read.
+ * Options if wanted: `lease:theta=0.35`, `kv:prefillScale=4`; and gates before any policy of ours, with the
+ * order in which turns wait for them: `warmpath:maxRunning=8:queue=wspt`. Everything is checked here,
+ * before a trace is read.
  */
 import { DEFAULT_SCORE } from '../index.js'
 import type { Scenario } from '../workload.js'
@@ -54,6 +55,15 @@ const ADMISSION: Readonly<Record<string, Known>> = {
     eviction: ['lru', 'lease-end'],
   },
 }
+/** What a worker may have at once, and in which order turns wait for it. */
+const GATES: Known = {
+  maxRunning: [1, 2 ** 32 - 1],
+  maxSessions: [1, 2 ** 32 - 1],
+  queue: ['fcfs', 'wspt', 'lcfs'],
+  maxAgeMs: [1, MONTH_MS],
+}
+/** Of a queue that lets later turns pass. */
+const MAX_AGE_MS = 60_000
 /** Every name that can be compared. */
 const NAMES: readonly string[] = [...BALANCERS, ...Object.keys(SCORES), ...Object.keys(ADMISSION)]
 
@@ -69,18 +79,35 @@ function policy(text: string): Policy {
   if (!NAMES.includes(name)) {
     throw new RangeError(`${NAMES.join(', ')}; "${name}" is none of them`)
   }
-  const isScore = Object.hasOwn(SCORES, name)
-  const known = isScore ? WEIGHTS : Object.hasOwn(ADMISSION, name) ? (ADMISSION[name] ?? {}) : {}
-  const settings = Object.fromEntries(options.map((each) => option(each, name, known)))
   const balancer = BALANCERS.find((each) => each === name)
+  const isScore = Object.hasOwn(SCORES, name)
+  const own = isScore ? WEIGHTS : (ADMISSION[name] ?? {})
+  const known = balancer === undefined ? { ...own, ...GATES } : {}
+  const given = options.map((each) => option(each, name, known))
   if (balancer !== undefined) return { label: name, policy: balancer }
+  const settings = Object.fromEntries(given.filter(([option]) => !Object.hasOwn(GATES, option)))
+  const gated = gates(name, Object.fromEntries(given))
   if (!isScore)
-    return { label: text, policy: { core: { policy: name, ...inBasisPoints(settings) } } }
+    return { label: text, policy: { core: { policy: name, ...inBasisPoints(settings), ...gated } } }
   return {
     label: text.replace(/^none\b/, 'kv'),
-    policy: { core: { policy: 'none' } },
+    policy: { core: { policy: 'none', ...gated } },
     score: { ...SCORES[name], ...settings } as NonNullable<Policy['score']>,
   }
+}
+
+/** As the core is told of gates and their queue. */
+function gates(of: string, given: Record<string, string | number>): Record<string, unknown> {
+  const { maxRunning, maxSessions, queue: order, maxAgeMs = MAX_AGE_MS } = given
+  const open = { ...(maxRunning && { maxRunning }), ...(maxSessions && { maxSessions }) }
+  if (given.maxAgeMs !== undefined && (order === undefined || order === 'fcfs')) {
+    throw new RangeError(`with ${of} maxAgeMs beside queue=wspt or queue=lcfs`)
+  }
+  if (order === undefined) return open
+  if (maxRunning === undefined && maxSessions === undefined) {
+    throw new RangeError(`with ${of} queue beside maxRunning or maxSessions`)
+  }
+  return { ...open, queue: { order, priority: 'strict', maxAgeMs, classes: [] } }
 }
 
 /** As the core is told of `theta`. */

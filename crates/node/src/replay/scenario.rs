@@ -200,6 +200,7 @@ impl Scenario {
         };
         let mut options = CoreOptions::of_fleet(&self.label, fleet, admission.config());
         options.config.gates = admission.gates();
+        options.config.queue = admission.queue();
         options.config.weights = admission.weights().map_err(|error| refused(&error))?;
         options.config.score = self.score.config();
         options.config.temperature = self.score.temperature();
