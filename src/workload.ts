@@ -97,6 +97,8 @@ interface Scenario {
   /** Turns wait for one that computes the beginning that they share. Default: they do not. */
   fanOut?: { maxWaitMs?: number; minTokens?: number }
   workers: number
+  /** How many times as fast as the engine model the first workers compute (1/64 to 64). Default: as fast. */
+  speeds?: readonly number[]
   engine: 'dynamo-poly' | 'h100-class'
   /** Of one worker. Default: the engine model's. */
   cacheTokens?: number

@@ -160,6 +160,7 @@ function renderReceipt(receipt: Receipt): string {
     row.activeTokens,
     row.additionalTokens,
     row.requests,
+    pace(row),
   ])
   const left = eligible > rows.length ? `The cheapest ${rows.length} of ${eligible} workers.` : ''
   const named = Object.entries(weights).map(([name, value]) => `${name} ${value ?? '-'}`)
@@ -180,14 +181,30 @@ function renderReceipt(receipt: Receipt): string {
     '',
     ...modelTable(receipt),
     table(
-      ['  worker', 'cost', 'overlap', 'tiers', 'pool', 'prefill', 'active', 'added', 'turns'],
+      [
+        '  worker',
+        'cost',
+        'overlap',
+        'tiers',
+        'pool',
+        'prefill',
+        'active',
+        'added',
+        'turns',
+        'pace',
+      ],
       rows,
     ),
     '',
     ...(left === '' ? [] : [left]),
-    `Cost in units of ${text(prompt.unitTokens)} tokens, least wins; other columns in tokens, but for turns.`,
+    `Cost in units of ${text(prompt.unitTokens)} tokens, least wins; other columns in tokens, but for turns and pace.`,
     `Weights: ${named.join(', ')}`,
   ])
+}
+
+/** How long prompts and answers take there beside the usual worker; receipts of old have none. */
+function pace({ prefillPace = 1, decodePace = 1 }: Partial<Receipt['candidates'][number]>): string {
+  return prefillPace === 1 && decodePace === 1 ? '1' : `${prefillPace}/${decodePace}`
 }
 
 function length({ form, tokens, blocks, exactTokens }: Receipt['prompt']): string {

@@ -68,6 +68,10 @@ export const DEFAULT_SCORE = {
   prefillScale: 8,
   requestWeight: 0,
   queuePatience: 2,
+  pace: 1,
+  hostCredit: 0.75,
+  diskCredit: 0.25,
+  poolCredit: 0.25,
   temperature: 0,
 } satisfies Required<ScoreOptions>
 const LIMITS = {
@@ -80,6 +84,7 @@ const LIMITS = {
   bodyBytes: 64 * 1024 * 1024,
 }
 type ScoreField = keyof typeof DEFAULT_SCORE
+const SHARES: readonly ScoreField[] = ['pace', 'hostCredit', 'diskCredit', 'poolCredit']
 type LimitField = keyof typeof LIMITS
 
 const POLICIES = ['none', 'lease', 'thunderagent'] as const
@@ -104,7 +109,7 @@ export function settings(given: Fields): Settings {
   const limits = section(given.limits, 'limits', Object.keys(LIMITS))
   return {
     admission: admission(section(given.admission, 'admission', ADMISSION_FIELDS)),
-    score: table(DEFAULT_SCORE, (field, fallback) => real(score, 'score', field, fallback)),
+    score: table(DEFAULT_SCORE, (field, fallback) => weight(score, field, fallback)),
     sessionAffinity: affinitySettings(given.sessionAffinity),
     fanOut: fanOutSettings(given.fanOut),
     cache: {
@@ -227,8 +232,9 @@ function whole(
   return number(given[field] ?? fallback, at, { min, max, kind: 'integer' })
 }
 
-function real(given: Fields, path: string, field: string, fallback: number): number {
-  return number(given[field] ?? fallback, `${path}.${field}`, { min: 0, max: 1e9, kind: 'real' })
+function weight(given: Fields, field: ScoreField, fallback: number): number {
+  const max = SHARES.includes(field) ? 1 : 1e9
+  return number(given[field] ?? fallback, `score.${field}`, { min: 0, max, kind: 'real' })
 }
 
 /** A share of capacity in (0, 1] as whole basis points. */

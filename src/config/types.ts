@@ -318,7 +318,7 @@ export interface OwnerDownOptions {
   waitSeconds?: number
 }
 
-/** Weights of a worker's cost; all finite and not negative. */
+/** Weights of a worker's cost; all finite and not negative, those of `pace` and the tiers at most 1. */
 export interface ScoreOptions {
   /** What a cached block takes off the prompt. Default 1; above it warm workers win over idle ones. */
   overlapCredit?: number
@@ -337,6 +337,22 @@ export interface ScoreOptions {
    * longer one goes where most waits. Needs `capacityTokens`. Default 2; the published router has 0.
    */
   queuePatience?: number
+  /**
+   * How much of what turns teach of their workers' times counts. Default 1: a worker that takes three times
+   * as long as the others of its group costs three times as much; one that is within a quarter of the usual
+   * time counts as usual. Needs streamed answers, of which the first token is seen. 0, as the published
+   * router: nothing is learnt, all are equally fast.
+   */
+  pace?: number
+  /**
+   * What a cached block in host memory takes off the prompt, beside 1 for one on the device: 1 less what
+   * fetching it takes over computing it. Default 0.75. With `pace` it is only where learning begins.
+   */
+  hostCredit?: number
+  /** The same of a block on disk or on another machine. Default 0.25. */
+  diskCredit?: number
+  /** The same of a block in a store that the group shares. Default 0.25. */
+  poolCredit?: number
   /** Softmax temperature; 0 (default) always takes the cheapest. */
   temperature?: number
 }

@@ -174,6 +174,10 @@ export interface CostRow {
   readonly affinityTokens: number
   /** Of `prefillTokens`, what a long cold prompt does not mind (`score.queuePatience`). */
   readonly reliefTokens: number
+  /** What a prompt's token takes there over the usual worker of its group, as learnt: 1 is as long. */
+  readonly prefillPace: number
+  /** The same of an answer's token. */
+  readonly decodePace: number
 }
 
 /** A worker that could take a turn now. */
@@ -398,6 +402,10 @@ export interface Receipt {
     readonly prefillScale: number
     readonly requestWeight: number
     readonly queuePatience: number
+    /** Credit of blocks in slower tiers, as learnt (`score.pace`). */
+    readonly hostCredit: number
+    readonly diskCredit: number
+    readonly poolCredit: number
     readonly temperature: number
     readonly draw: number | null
   }

@@ -12,6 +12,7 @@ use crate::continuity::{LockNote, ModelNote};
 use crate::event::{Cause, Doubt};
 use crate::id::{Micros, ReservationId, TargetId, WorkerId};
 use crate::score::kv::KvConfig;
+use crate::score::pace::Pace;
 
 /// How many candidates a receipt keeps.
 pub const MAX_CANDIDATES: usize = 64;
@@ -72,6 +73,8 @@ pub struct Candidate {
     pub affinity_tokens: u32,
     /// Of the tokens that wait there, those that the prompt does not mind, being long and cold itself.
     pub relief_tokens: u64,
+    /// How long it takes, beside the usual worker of its group.
+    pub pace: Pace,
 }
 
 /// What admission said.

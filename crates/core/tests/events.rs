@@ -929,3 +929,48 @@ fn an_engine_whose_blocks_had_to_go_for_others_is_not_known_exactly() {
     let trusts = [world.evidence(A), world.evidence(B)];
     assert!(trusts.contains(&evicted), "{trusts:?}");
 }
+
+#[test]
+fn what_a_host_tier_is_worth_is_learnt_from_what_it_takes() {
+    let config = Config {
+        pace: 1.0,
+        ..Config::default()
+    };
+    let mut world = World::with(config, 1);
+    world.begin(1);
+    let mut credits = Vec::new();
+    for n in 0..120_u32 {
+        // Odd turns find most of their prompt in the host's memory, which takes as long as computing it.
+        let tokens: Vec<u32> = (0..400).map(|i| n * 1_000 + i).collect();
+        let stored = if n % 2 == 1 { 360 } else { 0 };
+        for worker in [A, B] {
+            if stored > 0 {
+                world.store(worker, 0, Tier::Host, &tokens[..stored], 0);
+            }
+        }
+        let (id, placement) = world.go(Prompt::Tokens(&tokens));
+        assert_eq!(placement.predicted_cached_tokens as usize, stored);
+        let receipt = world.scheduler.receipt(placement.receipt).unwrap();
+        credits.push(receipt.weights.host_credit);
+        let costs: Vec<f64> = receipt.candidates.iter().map(|row| row.cost).collect();
+        assert_eq!(recompute(receipt), costs);
+        world.now = world.now.plus(Micros::from_millis(400));
+        world
+            .scheduler
+            .first_token(world.now, id, &mut world.settled);
+        let completion = Completion {
+            reported: Reported {
+                prompt_tokens: Some(400),
+                cached_tokens: Some(stored as u32),
+                completion_tokens: Some(1),
+            },
+            ..Completion::default()
+        };
+        world
+            .scheduler
+            .complete(world.now, id, &completion, &mut world.settled);
+    }
+    assert_eq!(credits[..20], [0.75; 20], "nothing is known");
+    let last = credits[119];
+    assert!((0.0..0.35).contains(&last), "{last}");
+}

@@ -124,6 +124,7 @@ fn rows(case: &Case) -> Vec<Row> {
             host: r[3],
             disk: r[4],
             external: r[5],
+            pool: 0.0,
             load: r.get(9).map(|&requests| KvLoad {
                 prefill_tokens: r[6],
                 decode_blocks: r[7],

@@ -178,6 +178,10 @@ pub(crate) struct Score {
     prefill_scale: Option<f64>,
     request_weight: Option<f64>,
     queue_patience: Option<f64>,
+    pace: Option<f64>,
+    host_credit: Option<f64>,
+    disk_credit: Option<f64>,
+    pool_credit: Option<f64>,
     temperature: Option<f64>,
 }
 
@@ -264,6 +268,7 @@ impl Options {
             fan_out: self.fan_out.as_ref().map(FanOut::config),
             temperature: self.score.temperature(),
             patience: self.score.patience(),
+            pace: self.score.pace(),
             hold_limit: self.admission.hold_limit_ms.map(Micros::from_millis),
             limits: self.limits.config(),
             seed: self.seed,
@@ -336,6 +341,11 @@ impl Score {
         self.queue_patience.unwrap_or(0.0)
     }
 
+    /// How much of what turns teach of their workers' times counts.
+    pub(crate) fn pace(&self) -> f64 {
+        self.pace.unwrap_or(0.0)
+    }
+
     /// Softmax temperature; 0 takes the cheapest.
     pub(crate) fn temperature(&self) -> f64 {
         self.temperature.unwrap_or(0.0)
@@ -348,6 +358,9 @@ impl Score {
         set(&mut config.credit_decay, self.overlap_decay);
         set(&mut config.prefill_scale, self.prefill_scale);
         set(&mut config.request_weight, self.request_weight);
+        set(&mut config.host_credit, self.host_credit);
+        set(&mut config.disk_credit, self.disk_credit);
+        set(&mut config.pool_credit, self.pool_credit);
         config
     }
 }

@@ -369,6 +369,9 @@ fn weights(receipt: &Receipt) -> Value {
         "prefillScale": weights.prefill_scale,
         "requestWeight": weights.request_weight,
         "queuePatience": receipt.prompt.patience,
+        "hostCredit": weights.host_credit,
+        "diskCredit": weights.disk_credit,
+        "poolCredit": weights.pool_credit,
         "temperature": receipt.prompt.temperature,
         "draw": receipt.prompt.draw,
     })
@@ -389,6 +392,8 @@ fn candidate(core: &Scheduler, row: &Candidate) -> Value {
         "requests": row.requests,
         "affinityTokens": row.affinity_tokens,
         "reliefTokens": row.relief_tokens,
+        "prefillPace": row.pace.prefill(),
+        "decodePace": row.pace.decode(),
     })
 }
 

@@ -4,12 +4,14 @@
 //! cargo run --release -p warmpath-sim --example fleet -- TRACE[,TRACE...]|generated:SESSIONS [name=value ...]
 //! router=round-robin|least-loaded|kv|thunderagent|lease   workers=4   engine=dynamo-poly|h100-class
 //! block=512   cache=1048576 (tokens a worker)   pressure=1.5 (closed population)   seed=0
-//! prefill=fcfs|shortest   host=0 (tokens of a host tier)   brief=yes (one line)
+//! prefill=fcfs|shortest   host=0 (tokens of a host tier, which `lease` knows)   brief=yes (one line)
 //! recorded=yes (keeps the times of the trace)   smallest=N sessions   turns=N of each session
 //! largest=N tokens of a context   chains=kept (side chains stay in their session)
 //! evict=lru|lease-end   theta=5000 warm=16384 calm=5000 (of `lease`)
 //! patience=N seconds until a client gives up   prefill-scale=1 (weight of a block of prompt)
 //! patience-of-prompts=0 (how little long cold prompts mind who waits before them)
+//! host-load=5000000 (picoseconds until a token of it is back)   host-credit=0.75
+//! speeds=1,1,1,0.33 (of the first workers)   pace=0 (how much of learnt times counts)
 //! affinity=off|soft|hard credit=4096 (tokens)   fan-out=N (least tokens) fan-out-wait=10 (seconds)
 //! ```
 #![allow(clippy::print_stdout, reason = "a command prints its result")]
@@ -46,7 +48,7 @@ fn engine(settings: &Settings) -> Result<EngineModel, String> {
     let host: u64 = get(settings, "host", 0)?;
     let host = (host > 0).then_some(HostTier {
         capacity_tokens: host,
-        ..HostTier::default()
+        load_ps: get(settings, "host-load", HostTier::default().load_ps)?,
     });
     match settings.get("engine").map_or("dynamo-poly", String::as_str) {
         "dynamo-poly" => {
@@ -80,6 +82,17 @@ fn engine(settings: &Settings) -> Result<EngineModel, String> {
     }
 }
 
+fn speeds(settings: &Settings) -> Result<Vec<f64>, String> {
+    let list = settings.get("speeds").map_or("", String::as_str);
+    let each = list.split(',').filter(|speed| !speed.is_empty());
+    each.map(|speed| {
+        speed
+            .parse()
+            .map_err(|_| format!("speeds={list} is no list of numbers"))
+    })
+    .collect()
+}
+
 fn eviction(settings: &Settings) -> bool {
     settings.get("evict").map(String::as_str) == Some("lease-end")
 }
@@ -94,6 +107,7 @@ fn lease(settings: &Settings) -> Result<LeaseConfig, String> {
             true => Eviction::LeaseEnd,
             false => Eviction::Lru,
         },
+        host_tokens: get(settings, "host", default.host_tokens)?,
         ..default
     })
 }
@@ -125,6 +139,8 @@ fn router(settings: &Settings, config: &FleetConfig) -> Result<Box<dyn Router>, 
     let core = &mut options.config;
     core.score.prefill_scale = get(settings, "prefill-scale", core.score.prefill_scale)?;
     core.patience = get(settings, "patience-of-prompts", core.patience)?;
+    core.pace = get(settings, "pace", core.pace)?;
+    core.score.host_credit = get(settings, "host-credit", core.score.host_credit)?;
     core.affinity = affinity(settings)?;
     if settings.contains_key("fan-out") {
         let seconds = get(settings, "fan-out-wait", 10)?;
@@ -247,6 +263,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let config = FleetConfig {
         workers: get(&settings, "workers", 4)?,
         engine: engine(&settings)?,
+        speeds: speeds(&settings)?,
         load,
         seed: get(&settings, "seed", 0)?,
         patience: match get(&settings, "patience", 0u64)? {

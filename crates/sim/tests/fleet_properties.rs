@@ -148,6 +148,7 @@ fn configs() -> impl Strategy<Value = FleetConfig> {
         |(workers, engine, feed, outages, patience, seed)| FleetConfig {
             workers,
             engine,
+            speeds: Vec::new(),
             load: Load::Replay,
             feed,
             outages,

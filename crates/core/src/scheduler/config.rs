@@ -28,6 +28,9 @@ pub struct Config {
     /// How little a long cold prompt minds who waits before it, see [`patience`](crate::score::patience); 0 is
     /// as much as any. Finite, at least 0.
     pub patience: f64,
+    /// How much of what turns teach of their workers' times counts in a cost, see
+    /// [`pace`](crate::score::pace); 0 learns nothing. In [0, 1].
+    pub pace: f64,
     /// How strongly sessions stay where they are.
     pub affinity: AffinityConfig,
     /// Whether turns wait for one that computes the beginning that they share; `None`: they do not.

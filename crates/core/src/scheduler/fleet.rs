@@ -196,6 +196,7 @@ impl Scheduler {
         let add_place = |id| prefix.add_place(id, 0, Tier::Device, terms);
         let id = self.topology.add_worker(worker, add_place)?;
         self.load.add_worker(id);
+        self.learnt.add(id, options.group);
         Ok(id)
     }
 
@@ -241,6 +242,7 @@ impl Scheduler {
         self.departures.forget(id);
         self.drop_feed(id);
         self.load.remove_worker(id);
+        self.learnt.remove(id);
         Ok(())
     }
 

@@ -35,6 +35,7 @@ mod standing;
 mod stays;
 mod submit;
 mod tally;
+mod timing;
 mod tools;
 mod topology;
 mod turn;
@@ -77,6 +78,7 @@ use crate::load::LoadLedger;
 use crate::prefix::PrefixIndex;
 use crate::receipt::{Receipt, Ring};
 use crate::rendering::Renderings;
+use crate::score::pace::{self as worker_pace, Paces};
 use crate::score::{TieBreaker, patience};
 use crate::session::SessionRegistry;
 
@@ -107,6 +109,8 @@ pub struct Scheduler {
     departures: Departures,
     fan_out: FanOut,
     load: LoadLedger,
+    /// What workers' turns have taught of their times.
+    learnt: Paces,
     reservations: Reservations,
     deadlines: VecDeque<(Micros, ReservationId)>,
     /// Until when each turn that waits for an owner does so; some may have stopped.
@@ -197,6 +201,7 @@ impl Scheduler {
         config.admission.policy(&config.weights)?;
         config.gates.gates(&config.queue, &config.weights)?;
         patience::validate(config.patience)?;
+        worker_pace::validate(config.pace)?;
         if let Some(fan_out) = &config.fan_out {
             fan_out.validate()?;
         }
@@ -215,6 +220,7 @@ impl Scheduler {
             departures: Departures::default(),
             fan_out: FanOut::default(),
             load: LoadLedger::default(),
+            learnt: Paces::new(config.pace),
             reservations: Reservations::default(),
             deadlines: VecDeque::new(),
             waits: VecDeque::new(),

@@ -14,6 +14,8 @@ use crate::load::LoadLedger;
 use crate::prefix::{self, PrefixIndex, Tier};
 use crate::receipt::{Candidate, Evidence, Ring, Trust};
 use crate::score::TieBreaker;
+use crate::score::kv::KvConfig;
+use crate::score::pace::Paces;
 use crate::score::softmax::{self, Temperature};
 use crate::session::SessionRegistry;
 
@@ -76,6 +78,7 @@ pub(super) struct Placer<'a> {
     pub(super) homes: &'a mut Homes,
     pub(super) departures: &'a mut Departures,
     pub(super) load: &'a mut LoadLedger,
+    pub(super) learnt: &'a Paces,
     pub(super) receipts: &'a mut Ring,
     pub(super) ties: &'a mut TieBreaker,
     pub(super) scratch: &'a mut Scratch,
@@ -97,6 +100,7 @@ impl Scheduler {
             homes: &mut self.homes,
             departures: &mut self.departures,
             load: &mut self.load,
+            learnt: &self.learnt,
             receipts: &mut self.receipts,
             ties: &mut self.ties,
             scratch: &mut self.scratch,
@@ -131,10 +135,16 @@ impl Placer<'_> {
             prefix: self.prefix,
             load: self.load,
             departures: self.departures,
-            config: self.config.score,
+            learnt: self.learnt,
+            config: self.weights(group),
             patience: self.config.patience,
         };
         scorer.score(group, chain, wanted, self.scratch);
+    }
+
+    /// The weights of a cost in `group`.
+    pub(super) fn weights(&self, group: GroupId) -> KvConfig {
+        self.learnt.weights(group, &self.config.score)
     }
 
     /// Scores the workers that may take the turn; the rows are in the scratch.
@@ -275,6 +285,7 @@ impl Placer<'_> {
             receipt.affinity = affinity;
         }
         let uncached = turn.chain.tokens().saturating_sub(cached);
+        turn.timed = self.time_from_now(&row, uncached);
         self.load.begin(id, worker, &turn.chain, uncached);
         if turn.program.is_some() {
             self.admission[turn.route.group.index()].sent(self.now, id, worker);

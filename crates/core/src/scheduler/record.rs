@@ -19,6 +19,7 @@ impl Placer<'_> {
         picked: &Picked,
         (trust, evidence): (Trust, Evidence),
     ) -> u64 {
+        let weights = self.weights(turn.route.group);
         let Scratch { rows, costs, .. } = &mut *self.scratch;
         let unit = self.topology.groups[turn.route.group.index()].block_tokens;
         let receipt = self.receipts.push();
@@ -40,7 +41,7 @@ impl Placer<'_> {
         receipt.hold = turn.wait.hold;
         receipt.followed = turn.wait.followed;
         receipt.refusals.extend_from_slice(&turn.wait.refusals);
-        receipt.weights = self.config.score;
+        receipt.weights = weights;
         receipt.prompt = PromptNote {
             is_tokens: turn.form == Form::Tokens,
             origin: turn.origin,

@@ -16,6 +16,7 @@ use crate::session::SessionId;
 use super::recall::Body;
 use super::rendered::Begun;
 use super::scoring::Form;
+use super::timing::Timed;
 use super::topology::Apart;
 use super::turn::TurnKind;
 
@@ -96,6 +97,8 @@ pub(super) struct Reservation {
     pub(super) coverage: Coverage,
     /// Where that was, and how much of the prompt was counted there.
     pub(super) believed: Option<Believed>,
+    /// What its times will teach, where that is wanted.
+    pub(super) timed: Option<Timed>,
     /// What sending it there has entered: where the engine tells, and where the router counts.
     pub(super) entered: SmallVec<[Entered; 2]>,
     /// Whose blocks these were.

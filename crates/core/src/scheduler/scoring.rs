@@ -10,6 +10,7 @@ use crate::load::{LoadLedger, Shared};
 use crate::prefix::{Overlap, PrefixIndex};
 use crate::receipt::{Candidate, Receipt, Volatile};
 use crate::score::kv::{KvConfig, KvCost, KvLoad, KvRow, KvTurn, Prefill, Role};
+use crate::score::pace::{Pace, Paces};
 use crate::score::patience::relief;
 
 use super::departures::Departures;
@@ -188,6 +189,7 @@ pub(super) struct Scorer<'a> {
     pub(super) prefix: &'a PrefixIndex,
     pub(super) load: &'a LoadLedger,
     pub(super) departures: &'a Departures,
+    pub(super) learnt: &'a Paces,
     pub(super) config: KvConfig,
     pub(super) patience: f64,
 }
@@ -238,6 +240,7 @@ impl Scorer<'_> {
                 requests: load.requests.saturating_add(others.requests),
                 affinity_tokens: 0,
                 relief_tokens: 0,
+                pace: self.learnt.of(id),
             });
         }
         if self.patience > 0.0 {
@@ -378,7 +381,8 @@ fn kv_row(row: &Candidate, unit: NonZeroU32) -> KvRow {
         device: blocks(f64::from(row.overlap_tokens)),
         host: blocks(f64::from(row.host_tokens)),
         disk: blocks(f64::from(row.disk_tokens)),
-        external: blocks(f64::from(row.pool_tokens)),
+        external: 0.0,
+        pool: blocks(f64::from(row.pool_tokens)),
         load: Some(KvLoad {
             prefill_tokens: row.prefill_tokens as f64,
             decode_blocks: blocks(row.active_tokens as f64),
@@ -400,15 +404,33 @@ pub fn recompute(receipt: &Receipt) -> Vec<f64> {
         .collect()
 }
 
-/// The published cost of a row, less the prompts before it that this one does not mind.
+/// The published cost of a row at the worker's own pace, less the prompts before it that this one does not
+/// mind.
 fn own_cost(cost: &KvCost<'_>, config: &KvConfig, row: &Candidate, unit: NonZeroU32) -> f64 {
-    let relief = row.relief_tokens as f64 / f64::from(unit.get());
-    cost.of(&kv_row(row, unit), 0.0) - config.prefill_scale * relief
+    if row.pace != Pace::USUAL {
+        return paced_cost(cost, config, row, unit);
+    }
+    cost.of(&kv_row(row, unit), 0.0) - config.prefill_scale * relief_blocks(row, unit)
+}
+
+/// The same of a worker that is not as the others. Apart, since it is seldom wanted.
+#[cold]
+#[inline(never)]
+fn paced_cost(cost: &KvCost<'_>, config: &KvConfig, row: &Candidate, unit: NonZeroU32) -> f64 {
+    let weights = row.pace.weigh(config);
+    let mut blocks = kv_row(row, unit);
+    blocks.load = blocks.load.map(|load| row.pace.feel(load));
+    cost.weighed(weights).of(&blocks, 0.0) - weights.prefill_scale * relief_blocks(row, unit)
+}
+
+fn relief_blocks(row: &Candidate, unit: NonZeroU32) -> f64 {
+    row.relief_tokens as f64 / f64::from(unit.get())
 }
 
 /// A cost less the prompt that affinity takes off it: as if these tokens did not have to be computed.
 pub(super) fn with_stay(cost: f64, config: &KvConfig, row: &Candidate, unit: NonZeroU32) -> f64 {
-    cost - config.prefill_scale * f64::from(row.affinity_tokens) / f64::from(unit.get())
+    let scale = config.prefill_scale * row.pace.prefill();
+    cost - scale * f64::from(row.affinity_tokens) / f64::from(unit.get())
 }
 
 /// The first segment that changes with each conversation, and the tokens before it.

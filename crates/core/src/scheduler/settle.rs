@@ -51,6 +51,7 @@ impl Scheduler {
             self.prefix.confirm(&reservation.chain, &entered);
         }
         self.load.first_token(id);
+        self.time_first_token(id);
         self.admission[group].first_token(self.now, id);
         self.release(group, Vec::new(), settled);
         self.end_lead(id, FollowEnd::Read, settled);
@@ -99,6 +100,7 @@ impl Scheduler {
         };
         self.counters.completed += 1;
         self.tally.reported(&completion.reported);
+        self.learn_times(&reservation, worker, &sound(completion.reported));
         self.load.end(id);
         for entered in reservation.entered.drain(..) {
             self.prefix.confirm(&reservation.chain, &entered);

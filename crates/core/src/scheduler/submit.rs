@@ -281,6 +281,7 @@ impl Scheduler {
             model: None,
             coverage: self.reservations.spare_coverage(),
             believed: None,
+            timed: None,
             entered: Default::default(),
             entered_in: Namespace::COMMON,
             has_token: false,

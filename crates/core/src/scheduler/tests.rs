@@ -21,6 +21,7 @@ mod queue;
 mod recall;
 mod rendered;
 mod scopes;
+mod timing;
 
 const A: WorkerId = WorkerId(0);
 const B: WorkerId = WorkerId(1);

@@ -2,6 +2,7 @@
 //! among costs.
 mod eligible;
 pub mod kv;
+pub mod pace;
 pub mod patience;
 pub mod softmax;
 mod ties;

@@ -3,7 +3,7 @@
 //! A snapshot is a list of bytes: what the prefix index believes, the sessions with their bindings,
 //! branches, paths and homes, who owns which id, what the token rates are, and the counters. What is in
 //! flight, held or in admission's hands is not in it: those are connections, and they are gone.
-//! Receipts are not either.
+//! Receipts are not either, nor what turns have taught of their workers' times: a worker may come back another.
 //!
 //! **Written in slices**, between which turns and events go on ([`crate::scheduler::Scheduler::snapshot`]).
 //! What a slice has written and what changes later is written again before the end (`watch`), so the

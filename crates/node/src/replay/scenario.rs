@@ -31,6 +31,9 @@ pub(super) struct Scenario {
     /// Whether turns wait for one that computes the beginning that they share.
     fan_out: Option<FanOut>,
     workers: u32,
+    /// How many times as fast as the engine model the first workers compute; the rest are as that.
+    #[serde(default)]
+    speeds: Vec<f64>,
     engine: EngineName,
     cache_tokens: Option<u64>,
     /// Of a host tier behind each engine's cache.
@@ -55,7 +58,7 @@ enum Policy {
     RoundRobin,
     LeastLoaded,
     /// The shipped core with this admission.
-    Core(Admission),
+    Core(Box<Admission>),
 }
 
 #[derive(Clone, Copy, Deserialize)]
@@ -137,6 +140,7 @@ impl Scenario {
         Ok(FleetConfig {
             workers: self.workers,
             engine: self.engine(self.block_tokens.unwrap_or(workload_block))?,
+            speeds: self.speeds.clone(),
             load: match &self.population {
                 None if self.keep_times => Load::Recorded,
                 None => Load::Replay,
@@ -205,6 +209,7 @@ impl Scenario {
         options.config.score = self.score.config();
         options.config.temperature = self.score.temperature();
         options.config.patience = self.score.patience();
+        options.config.pace = self.score.pace();
         options.config.affinity = self.affinity.config();
         options.config.fan_out = self.fan_out.as_ref().map(FanOut::config);
         let router = CoreRouter::new(options).map_err(|error| refused(&error))?;

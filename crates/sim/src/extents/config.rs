@@ -94,6 +94,18 @@ impl Default for StepCost {
 }
 
 impl StepCost {
+    /// What a step costs on a machine `speed` times as fast, above 0.
+    pub(crate) fn at_speed(self, speed: f64) -> Self {
+        let part = |cost: u64| (cost as f64 / speed).round() as u64;
+        Self {
+            base: part(self.base).max(1),
+            decode: part(self.decode),
+            context_ps: part(self.context_ps),
+            prompt: part(self.prompt),
+            prompt_context_ps: part(self.prompt_context_ps),
+        }
+    }
+
     /// Nanoseconds of a step with `decodes` requests that read `context` tokens, beside `prefill`.
     pub(crate) fn step(&self, decodes: u64, context: u64, prefill: Nanos) -> Nanos {
         self.base + self.decode * decodes + self.context_ps * context / 1_000 + prefill

@@ -2,6 +2,8 @@
 //!
 //! Everything that a run depends on beside the workload and the router is here, so two runs of one
 //! configuration are equal to the byte. It computes nothing.
+use std::ops::RangeInclusive;
+
 use super::error::FleetError;
 use crate::config::EngineConfig;
 use crate::event::Nanos;
@@ -14,6 +16,9 @@ pub struct FleetConfig {
     pub workers: u32,
     /// What each of them is.
     pub engine: EngineModel,
+    /// How many times as fast as that the first of them compute, each 1/64 to 64; those
+    /// beyond the end of the list are as the model. What comes from a host tier takes as long on all.
+    pub speeds: Vec<f64>,
     /// How turns come.
     pub load: Load,
     /// Whether and how the router hears of cache changes.
@@ -31,6 +36,7 @@ impl Default for FleetConfig {
         Self {
             workers: 4,
             engine: EngineModel::DynamoPoly(EngineConfig::default()),
+            speeds: Vec::new(),
             load: Load::Replay,
             feed: Feed::None,
             outages: None,
@@ -39,6 +45,9 @@ impl Default for FleetConfig {
         }
     }
 }
+
+/// Speeds of engines beside their model.
+const SPEEDS: RangeInclusive<f64> = 1.0 / 64.0..=64.0;
 
 /// An engine model.
 #[derive(Clone, Debug, PartialEq)]
@@ -56,6 +65,20 @@ impl EngineModel {
         match self {
             Self::DynamoPoly(config) => config.capacity_tokens(),
             Self::H100Class(config) => config.capacity_tokens,
+        }
+    }
+
+    /// The same, computing `speed` times as fast.
+    pub(crate) fn at_speed(&self, speed: f64) -> Self {
+        match self {
+            Self::DynamoPoly(config) => Self::DynamoPoly(EngineConfig {
+                speedup_ratio: config.speedup_ratio * speed,
+                ..config.clone()
+            }),
+            Self::H100Class(config) => Self::H100Class(ExtentConfig {
+                step: config.step.at_speed(speed),
+                ..config.clone()
+            }),
         }
     }
 }
@@ -160,6 +183,16 @@ pub struct Outages {
 }
 
 impl FleetConfig {
+    /// What each worker is.
+    pub(crate) fn engines(&self) -> Vec<EngineModel> {
+        let speeds = self.speeds.iter().copied().chain(std::iter::repeat(1.0));
+        let engines = speeds.map(|speed| match speed {
+            1.0 => self.engine.clone(),
+            speed => self.engine.at_speed(speed),
+        });
+        engines.take(self.workers as usize).collect()
+    }
+
     /// Refuses what cannot be simulated. O(1).
     ///
     /// # Errors
@@ -172,6 +205,12 @@ impl FleetConfig {
         match &self.engine {
             EngineModel::DynamoPoly(config) => config.validate()?,
             EngineModel::H100Class(config) => config.validate()?,
+        }
+        if self.speeds.len() > self.workers as usize {
+            return refuse("speeds must be at most one for each worker");
+        }
+        if !self.speeds.iter().all(|speed| SPEEDS.contains(speed)) {
+            return refuse("a speed must be 1/64 to 64");
         }
         if let Load::Population(population) = &self.load {
             if !(population.pressure.is_finite() && population.pressure > 0.0) {
@@ -193,5 +232,42 @@ impl FleetConfig {
             return refuse("the time between outages must be above 0");
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fleet::machine::alone_ns;
+
+    #[test]
+    fn a_speed_divides_what_a_request_takes_and_bad_ones_are_refused() {
+        let models = [
+            EngineModel::DynamoPoly(EngineConfig::default()),
+            EngineModel::H100Class(ExtentConfig::default()),
+        ];
+        for engine in models {
+            let config = FleetConfig {
+                workers: 3,
+                speeds: vec![0.5, 2.0],
+                engine,
+                ..FleetConfig::default()
+            };
+            assert!(config.validate().is_ok());
+            let times = config.engines();
+            let times: Vec<f64> = times
+                .iter()
+                .map(|model| alone_ns(model, 20_000, 0, 100) as f64)
+                .collect();
+            assert!((times[0] / times[2] - 2.0).abs() < 1e-3, "{times:?}");
+            assert!((times[1] / times[2] - 0.5).abs() < 1e-3, "{times:?}");
+            for bad in [vec![0.0], vec![f64::NAN], vec![65.0], vec![1.0; 4]] {
+                let config = FleetConfig {
+                    speeds: bad,
+                    ..config.clone()
+                };
+                assert!(config.validate().is_err(), "{:?}", config.speeds);
+            }
+        }
     }
 }

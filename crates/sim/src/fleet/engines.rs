@@ -13,7 +13,8 @@ use crate::streak::BlockNews;
 
 #[derive(Debug)]
 pub(crate) struct Engines {
-    model: EngineModel,
+    /// What each is.
+    models: Vec<EngineModel>,
     news: BlockNews,
     machines: Vec<Machine>,
     /// When something happens next; the end of time when nothing will.
@@ -34,18 +35,15 @@ pub(crate) struct Offered {
 }
 
 impl Engines {
-    pub(crate) fn new(
-        model: &EngineModel,
-        workers: u32,
-        news: BlockNews,
-    ) -> Result<Self, FleetError> {
-        let machines: Result<Vec<_>, _> = (0..workers).map(|_| Machine::new(model, news)).collect();
+    pub(crate) fn new(models: Vec<EngineModel>, news: BlockNews) -> Result<Self, FleetError> {
+        let machines = models.iter().map(|model| Machine::new(model, news));
+        let machines: Vec<_> = machines.collect::<Result<_, _>>()?;
         Ok(Self {
-            model: model.clone(),
             news,
-            machines: machines?,
-            due: vec![Nanos::MAX; workers as usize],
-            is_up: vec![true; workers as usize],
+            due: vec![Nanos::MAX; models.len()],
+            is_up: vec![true; models.len()],
+            models,
+            machines,
             past: Tally::default(),
             past_gaps: Histogram::default(),
             before: Tally::default(),
@@ -146,7 +144,7 @@ impl Engines {
         if let Some(gaps) = machine.gaps() {
             self.past_gaps.merge(gaps);
         }
-        if let Ok(mut empty) = Machine::new(&self.model, self.news) {
+        if let Ok(mut empty) = Machine::new(&self.models[worker as usize], self.news) {
             empty.settle(now, content, &mut Vec::new());
             *machine = empty;
         }

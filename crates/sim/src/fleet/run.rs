@@ -76,7 +76,7 @@ impl<'a> Fleet<'a> {
             Feed::Events { .. } => BlockNews::Reported,
         };
         Ok(Self {
-            engines: Engines::new(&config.engine, config.workers, news)?,
+            engines: Engines::new(config.engines(), news)?,
             faults: Faults::new(config, &mut agenda),
             tidings: Tidings::new(config.feed, config.workers, config.seed),
             meter: Meter::new(from),

@@ -181,6 +181,7 @@ impl Driver {
                 requests: here.count() as u32 + u32::from(stranger.is_some()),
                 affinity_tokens: 0,
                 relief_tokens: 0,
+                pace: Default::default(),
             }
         })
         .collect()

@@ -75,6 +75,7 @@ impl Bench {
                 requests: here.count() as u32,
                 affinity_tokens: 0,
                 relief_tokens: 0,
+                pace: Default::default(),
             }
         };
         self.live.iter().map(|&(worker, _)| row(worker)).collect()
@@ -222,6 +223,7 @@ fn placed_with_overlap_at_a(overlap: u32) -> Option<WorkerId> {
         requests: 0,
         affinity_tokens: 0,
         relief_tokens: 0,
+        pace: Default::default(),
     };
     let begin = Begin {
         ticket: ReservationId(1),

@@ -11,6 +11,7 @@ use warmpath_core::WorkerId;
 use warmpath_core::receipt::{Candidate, PromptNote, Receipt};
 use warmpath_core::scheduler::recompute;
 use warmpath_core::score::kv::KvConfig;
+use warmpath_core::score::pace::Pace;
 
 /// What was decided, and what it followed from, as paths into a receipt. Names of sessions are digests, and
 /// what is said of an engine's evidence changes with the time.
@@ -35,7 +36,7 @@ const DECIDED: [&str; 17] = [
 ];
 
 /// The terms of a candidate.
-const TERMS: [&str; 11] = [
+const TERMS: [&str; 13] = [
     "worker",
     "rank",
     "overlapTokens",
@@ -46,6 +47,8 @@ const TERMS: [&str; 11] = [
     "activeTokens",
     "additionalTokens",
     "requests",
+    "prefillPace",
+    "decodePace",
     "cost",
 ];
 
@@ -115,12 +118,16 @@ pub(super) fn first(recorded: &Value, now: &Value) -> Option<String> {
         .or_else(of_candidates)
 }
 
-/// Recordings of before there were shared stores have nothing of them.
+/// Recordings of before there were shared stores have nothing of them, and those of before times were
+/// learnt have everybody at the usual pace.
 fn term_of<'a>(row: &'a Value, term: &str) -> &'a Value {
     static NONE: LazyLock<Value> = LazyLock::new(|| Value::from(0));
-    match row.get(term) {
-        None if term == "poolTokens" => &NONE,
-        found => found.unwrap_or(&Value::Null),
+    static USUAL: LazyLock<Value> = LazyLock::new(|| Value::from(1));
+    match (row.get(term), term) {
+        (Some(found), _) => found,
+        (None, "poolTokens") => &NONE,
+        (None, "prefillPace" | "decodePace") => &USUAL,
+        (None, _) => &Value::Null,
     }
 }
 
@@ -196,6 +203,10 @@ fn parse(receipt: &Value) -> Receipt {
         requests: count(&row["requests"]),
         affinity_tokens: count(&row["affinityTokens"]),
         relief_tokens: row["reliefTokens"].as_u64().unwrap_or(0),
+        pace: Pace {
+            prefill: hundredths(term_of(row, "prefillPace")),
+            decode: hundredths(term_of(row, "decodePace")),
+        },
     });
     Receipt {
         candidates: candidates.collect(),
@@ -209,6 +220,10 @@ fn parse(receipt: &Value) -> Receipt {
     }
 }
 
+fn hundredths(pace: &Value) -> u16 {
+    (pace.as_f64().unwrap_or(1.0) * 100.0).round() as u16
+}
+
 fn weights(receipt: &Value) -> KvConfig {
     let default = KvConfig::default();
     let weight = |name: &str, or: f64| receipt["weights"][name].as_f64().unwrap_or(or);
@@ -217,6 +232,9 @@ fn weights(receipt: &Value) -> KvConfig {
         credit_decay: weight("overlapDecay", default.credit_decay),
         prefill_scale: weight("prefillScale", default.prefill_scale),
         request_weight: weight("requestWeight", default.request_weight),
+        host_credit: weight("hostCredit", default.host_credit),
+        disk_credit: weight("diskCredit", default.disk_credit),
+        pool_credit: weight("poolCredit", default.pool_credit),
         ..default
     }
 }
