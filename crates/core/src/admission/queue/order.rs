@@ -2,14 +2,12 @@
 //!
 //! Three orders: first come, first served; least to compute, weighted by how urgent it is; last come,
 //! first served. A turn's place in its order is its [`Rank`], found once when it begins to wait from
-//! whole numbers alone, so that the same turns are in the same order on any machine; fractions are
-//! compared by their cross products.
+//! whole numbers alone, so that the same turns are in the same order on any machine; fractions have so
+//! many bits that two which differ are never taken for equal.
 //!
 //! What a priority does to a rank is a choice of its own, [`Priorities`]. The published router takes one
 //! as a jump in this order and cuts what is below 0 to 0, so that nothing can be put behind. Here what
 //! is below 0 is compared before the order is: a turn of priority -1 goes behind all of 0 in each of them.
-use std::cmp::Ordering;
-
 use crate::Micros;
 
 /// The order of one tenant's turns.
@@ -70,32 +68,24 @@ impl Priorities {
 }
 
 /// A turn's place among those of its tenant and priority: the least goes first.
+///
+/// What counts before the order does stands above the score, in one number of 128 bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Rank {
-    standing: Standing,
-    score: Score,
+    high: u64,
+    low: u64,
     number: u64,
 }
 
-/// What counts before the order does.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-enum Standing {
-    /// It has waited for as long as any may be passed.
-    Old,
-    #[default]
-    Ordinary,
-    /// It asked to be put behind, so far.
-    Behind(u64),
-}
-
-/// A place in the order: the least goes first.
-#[derive(Clone, Copy, Debug)]
-enum Score {
-    /// A time, in microseconds.
-    At(i64),
-    /// How urgent, over how long: the greatest goes first.
-    Share { urgency: u64, tokens: u32 },
-}
+/// Bits of a score.
+const SCORE_BITS: u32 = 80;
+/// Of a rank that has not waited for as long as any may be passed.
+const YOUNG: u128 = 1 << 112;
+/// Bits behind the point of `tokens / (1 + jump)`. Two such that differ do so by more than 2^-54, as
+/// long as neither head start is above [`MOST_JUMP`].
+const FRACTION_BITS: u32 = 56;
+/// The greatest head start that counts where it is a factor: `1 + jump` has at most 27 bits.
+const MOST_JUMP: i64 = 130 * MILLION;
 
 impl Order {
     /// Whether one that came later may go first.
@@ -106,35 +96,37 @@ impl Order {
     /// The rank of a turn. The scores are the published ones, as whole numbers:
     /// first come `since - jump`, last come `-(since + jump)`, least to compute `(1 + jump) / tokens`.
     pub(crate) fn rank(self, ask: Ask) -> Rank {
-        let standing = match ask.jump {
-            0.. => Standing::Ordinary,
-            jump => Standing::Behind(jump.unsigned_abs()),
-        };
         let jump = ask.jump.max(0);
         let since = i64::try_from(ask.since.0).unwrap_or(i64::MAX);
         let score = match self {
-            Self::Fcfs => Score::At(since.saturating_sub(jump)),
-            Self::Lcfs => Score::At(since.saturating_add(jump).saturating_neg()),
-            Self::Wspt => Score::Share {
-                urgency: MILLION.saturating_add(jump).unsigned_abs(),
-                tokens: ask.tokens.max(1),
-            },
+            Self::Fcfs => at(since.saturating_sub(jump)),
+            Self::Lcfs => at(since.saturating_add(jump).saturating_neg()),
+            Self::Wspt => {
+                let urgency = (MILLION + jump.min(MOST_JUMP)).unsigned_abs();
+                (u128::from(ask.tokens.max(1)) << FRACTION_BITS) / u128::from(urgency)
+            }
         };
-        Rank {
-            standing,
-            score,
-            number: 0,
-        }
+        let behind = u32::try_from(ask.jump.min(0).unsigned_abs()).unwrap_or(u32::MAX);
+        Rank::of(YOUNG | (u128::from(behind) << SCORE_BITS) | score)
     }
+}
+
+/// A time of microseconds as a score.
+fn at(time: i64) -> u128 {
+    u128::from(time.cast_unsigned() ^ (1 << 63))
 }
 
 impl Rank {
     /// Before all that are not: of these, the first to come.
-    pub(super) const OLD: Self = Self {
-        standing: Standing::Old,
-        score: Score::At(0),
-        number: 0,
-    };
+    pub(super) const OLD: Self = Self::of(0);
+
+    const fn of(key: u128) -> Self {
+        Self {
+            high: (key >> 64) as u64,
+            low: key as u64,
+            number: 0,
+        }
+    }
 
     /// With this number among those that came.
     pub(crate) fn numbered(self, number: u64) -> Self {
@@ -146,44 +138,3 @@ impl Rank {
         self.number
     }
 }
-
-impl Default for Score {
-    fn default() -> Self {
-        Self::At(0)
-    }
-}
-
-impl Ord for Score {
-    fn cmp(&self, other: &Self) -> Ordering {
-        match (*self, *other) {
-            (Self::At(own), Self::At(other)) => own.cmp(&other),
-            (
-                Self::Share { urgency, tokens },
-                Self::Share {
-                    urgency: others,
-                    tokens: theirs,
-                },
-            ) => {
-                let product = |urgency: u64, tokens: u32| u128::from(urgency) * u128::from(tokens);
-                product(others, tokens).cmp(&product(urgency, theirs))
-            }
-            // Turns of one queue have one order.
-            (Self::At(_), Self::Share { .. }) => Ordering::Less,
-            (Self::Share { .. }, Self::At(_)) => Ordering::Greater,
-        }
-    }
-}
-
-impl PartialOrd for Score {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Score {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-
-impl Eq for Score {}
