@@ -244,6 +244,7 @@ impl<'a> KvCost<'a> {
         load.decode_blocks + load.additional_blocks + tail
     }
 
+    #[inline(always)] // As `of`.
     fn credit(&self, row: &KvRow) -> f64 {
         if !self.counts_cache() {
             return 0.0;
