@@ -51,6 +51,10 @@ const POLICIES: Record<string, Partial<SchedulerOptions>> = {
     fanOut: { minTokens: 200, maxWaitSeconds: 4 },
     admission: { policy: 'lease' },
   },
+  'hard behind gates': {
+    sessionAffinity: { mode: 'hard' },
+    admission: { maxRunning: 1 },
+  },
   targets: {
     workers: ['a', 'b', 'c'].map((id) => ({ id, url: `http://${id}`, capacityTokens: 6_000 })),
     targets: {

@@ -11,6 +11,7 @@ use warmpath_core::admission::{
 };
 use warmpath_core::affinity::{AffinityConfig, Mode};
 use warmpath_core::continuity::{ContinuityConfig, WhenDown};
+use warmpath_core::prefix::Coverage;
 use warmpath_core::receipt::Reported;
 use warmpath_core::scheduler::{
     AdmissionConfig, Completion, Config, Departure, FanOutConfig, Fault, Found, GroupOptions,
@@ -41,6 +42,30 @@ enum Op {
     EndSession(u8),
     /// A worker gives so many sessions away, 0 for all, within so many milliseconds.
     Depart(u8, u8, u32),
+    /// A worker's cache is emptied.
+    Reset(u8),
+    /// A worker's cache has room for so many tokens from now on.
+    Capacity(u8, u32),
+}
+
+/// What may happen to sessions' homes while no worker gives its sessions away.
+fn home_op() -> impl Strategy<Value = Op> {
+    let stays = |op: &Op| !matches!(op, Op::Depart(..) | Op::Health(..) | Op::Reroute(_));
+    prop_oneof![
+        8 => op().prop_filter("homes stay", stays).prop_map(|op| match op {
+            // One that answers to its issuer waits for that.
+            Op::Submit { session, blocks, is_final, .. } => Op::Submit {
+                session: session % 3 + 1,
+                blocks,
+                targets: 0,
+                is_final,
+                answers: None,
+            },
+            other => other,
+        }),
+        1 => (0..2u8).prop_map(Op::Reset),
+        1 => (0..2u8, 0..3_000u32).prop_map(|(worker, tokens)| Op::Capacity(worker, tokens)),
+    ]
 }
 
 fn op() -> impl Strategy<Value = Op> {
@@ -255,6 +280,15 @@ impl World {
                 let (core, settled) = (&mut self.scheduler, &mut self.settled);
                 let _ = core.depart(now, id, departure, until, settled);
             }
+            Op::Reset(worker) => {
+                let id = WorkerId(u32::from(worker));
+                let _ = self.scheduler.reset_cache(now, id);
+            }
+            Op::Capacity(worker, tokens) => {
+                let (id, tokens) = (WorkerId(u32::from(worker)), Some(u64::from(tokens)));
+                let (core, settled) = (&mut self.scheduler, &mut self.settled);
+                let _ = core.set_capacity(now, id, tokens, settled);
+            }
             Op::EndSession(session) => {
                 let name = format!("s{session}");
                 self.scheduler
@@ -412,6 +446,28 @@ impl World {
         assert_eq!(counters.held, holds_ended + status.holds as u64);
     }
 
+    /// Whoever waits while a worker is idle has something in the cache of another one.
+    fn check_homes_are_warm(&self) {
+        let core = &self.scheduler;
+        let pair = [0, 1].map(WorkerId);
+        let idle =
+            |worker: &&WorkerId| core.load().load(**worker).unwrap_or_default().requests == 0;
+        let Some(idle) = pair.iter().find(idle) else {
+            return;
+        };
+        let held = self.lives.iter().filter(|&(_, &life)| life == Life::Held);
+        for (&id, _) in held {
+            let warm = pair.iter().filter(|&worker| worker != idle).any(|&worker| {
+                let mut coverage = Coverage::new();
+                let place = core.place_of(worker).unwrap();
+                core.prefix()
+                    .coverage(place, core.chain(id).unwrap(), &mut coverage);
+                coverage.blocks() > 0
+            });
+            assert!(warm, "{idle:?} is idle, and {:?} waits", core.held(id));
+        }
+    }
+
     /// A fleet on which nothing runs keeps nobody waiting.
     fn check_nobody_waits_for_nothing(&self) {
         let status = self.scheduler.status();
@@ -564,6 +620,34 @@ proptest! {
             receipts
         };
         prop_assert_eq!(run(), run());
+    }
+
+    #[test]
+    fn with_hard_homes_nobody_waits_for_a_cold_one_while_another_worker_is_idle(
+        ops in prop::collection::vec(home_op(), 0..120),
+        max_running in 1..3_u32,
+        queue in queue(),
+    ) {
+        let mut world = World::of(Config {
+            affinity: AffinityConfig {
+                mode: Mode::Hard,
+                ..AffinityConfig::default()
+            },
+            gates: GateConfig {
+                max_running: Some(max_running),
+                ..GateConfig::default()
+            },
+            queue,
+            ..Config::default()
+        });
+        for op in &ops {
+            world.apply(op);
+            // A cache that is emptied is noticed at once, what leaves it otherwise within a second.
+            let wait = if matches!(op, Op::Reset(_) | Op::Capacity(..)) { 0 } else { 1_000 };
+            world.apply(&Op::Advance(wait));
+            world.check_homes_are_warm();
+        }
+        world.assert_nothing_is_left();
     }
 
     #[test]

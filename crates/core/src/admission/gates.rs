@@ -30,6 +30,10 @@ use super::refusal::{Refusal, Why};
 use crate::load::LoadLedger;
 use crate::{Error, Micros, ProgramId, ReservationId, Result, WorkerId};
 
+mod homebound;
+
+use homebound::Homebound;
+
 /// What is allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GateConfig {
@@ -164,6 +168,8 @@ pub struct Gates {
     seats: HashMap<ProgramId, Seat>,
     turns: HashMap<ReservationId, Turn>,
     queue: Queue<Lane>,
+    /// Those in the queue that wait for their home as long as it is one.
+    homebound: Homebound,
     clock: Micros,
     /// No worker was open to the turn that the policy wanted to look at last.
     is_policy_blocked: bool,
@@ -179,6 +185,7 @@ impl Gates {
             seats: HashMap::new(),
             turns: HashMap::new(),
             queue: Queue::new(queue, weights),
+            homebound: Homebound::default(),
             clock: Micros(0),
             is_policy_blocked: false,
         }
@@ -224,11 +231,56 @@ impl Gates {
         self.queue.move_to(ticket, self.lane(&arrival));
     }
 
-    /// The turn waits for this worker as if it were pinned to it, for as long as that takes it.
-    pub fn go_home(&mut self, ticket: ReservationId, home: WorkerId) {
-        if let Some(turn) = self.turns.get_mut(&ticket) {
-            turn.arrival.home = Some(home);
+    /// The turn waits for this worker as if it were pinned to it, for as long as that takes it; `None`: for
+    /// any, as long as it has waited.
+    pub fn set_home(&mut self, ticket: ReservationId, home: Option<WorkerId>) {
+        let Some(turn) = self.turns.get_mut(&ticket) else {
+            return;
+        };
+        let before = std::mem::replace(&mut turn.arrival.home, home);
+        let turn = *turn;
+        if let Some(before) = before {
+            self.homebound.remove(before, ticket);
         }
+        if self.queue.contains(ticket) {
+            self.note_home(ticket, &turn);
+            self.queue.move_to(ticket, self.lane(&turn.arrival));
+        }
+    }
+
+    /// Notes that a turn in the queue waits for its home. One that the policy has sent to a worker waits for
+    /// that, whatever its cache has.
+    fn note_home(&mut self, ticket: ReservationId, turn: &Turn) {
+        match (turn.arrival.home, turn.clearance) {
+            (Some(home), Clearance::To(_)) => self.homebound.remove(home, ticket),
+            (Some(home), _) => self.homebound.insert(home, ticket),
+            (None, _) => {}
+        }
+    }
+
+    /// The worker's cache may have nothing any more: those that wait for it as their home are to be
+    /// [looked at](Self::homebound) first.
+    pub fn doubt_home(&mut self, home: WorkerId) {
+        self.homebound.doubt(home);
+    }
+
+    /// At most `most` turns that wait for their home, to be looked at whether it still is one: those of homes
+    /// in doubt, then the others in turn.
+    #[must_use]
+    pub fn homebound(&mut self, most: usize) -> Vec<ReservationId> {
+        self.homebound.take(most)
+    }
+
+    /// Whether somebody waits for a home here.
+    #[must_use]
+    pub fn has_homebound(&self) -> bool {
+        !self.homebound.is_empty()
+    }
+
+    /// Whether somebody waits for a home that is in doubt, and has not been looked at since.
+    #[must_use]
+    pub fn doubts_homes(&self) -> bool {
+        self.homebound.is_doubting()
     }
 
     /// The worker that the turn waits for as if it were pinned to it.
@@ -277,8 +329,9 @@ impl Gates {
             tokens,
             since: *turn.held.get_or_insert(self.clock),
         };
-        let arrival = turn.arrival;
-        self.queue.push(ticket, entrant, self.lane(&arrival));
+        let turn = *turn;
+        self.queue.push(ticket, entrant, self.lane(&turn.arrival));
+        self.note_home(ticket, &turn);
     }
 
     /// The next turn that may go. `bound` tells which worker a turn's session may stay on by now.
@@ -312,8 +365,13 @@ impl Gates {
     pub fn take(&mut self, ticket: ReservationId, load: &LoadLedger) -> Clearance {
         let open = self.open(load);
         self.queue.serve(ticket, &open);
-        let turn = self.turns.get(&ticket);
-        turn.map_or(Clearance::None, |turn| turn.clearance)
+        let Some(turn) = self.turns.get(&ticket) else {
+            return Clearance::None;
+        };
+        if let Some(home) = turn.arrival.home {
+            self.homebound.remove(home, ticket);
+        }
+        turn.clearance
     }
 
     /// Whether the worker runs as many turns as are allowed and would take this one but for that. The turn
@@ -334,7 +392,7 @@ impl Gates {
             }
             self.keep(program, worker);
         }
-        self.go_home(ticket, worker);
+        self.set_home(ticket, Some(worker));
         true
     }
 
@@ -398,6 +456,9 @@ impl Gates {
             return;
         };
         self.queue.remove(ticket);
+        if let Some(home) = turn.arrival.home {
+            self.homebound.remove(home, ticket);
+        }
         let Some(program) = turn.arrival.program else {
             return;
         };

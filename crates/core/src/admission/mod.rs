@@ -298,6 +298,14 @@ impl Admission {
         }
     }
 
+    /// The worker's cache has been emptied: no idle program has a context there any more. Those that run go
+    /// on. O(contexts of the worker).
+    pub fn cache_lost(&mut self, worker: WorkerId) {
+        if let Self::Lease(p) = self {
+            p.cache_lost(worker);
+        }
+    }
+
     /// The first token of a turn has come.
     pub fn first_token(&mut self, now: Micros, ticket: ReservationId) {
         if let Self::Lease(p) = self {

@@ -67,7 +67,21 @@ impl Scheduler {
         event: &CacheEvent<'_>,
     ) -> usize {
         self.set_time(now);
-        self.listener().hear(id, rank, event)
+        let changed = self.listener().hear(id, rank, event);
+        if *event == CacheEvent::Cleared && changed > 0 {
+            self.cache_cleared(id);
+        }
+        changed
+    }
+
+    /// An engine has told that it is empty: its policy's account of the worker is void too, unless other
+    /// ranks of it still have theirs.
+    fn cache_cleared(&mut self, id: WorkerId) {
+        if let Ok(worker) = self.topology.worker(id)
+            && worker.feed.as_ref().is_some_and(|feed| feed.ranks() == 1)
+        {
+            self.admission[worker.group.index()].cache_lost(id);
+        }
     }
 
     /// Whoever carries the worker's events says what may be missing from them.
@@ -76,7 +90,8 @@ impl Scheduler {
         self.listener().notice(id, rank, notice);
     }
 
-    /// The gateway has had the worker's cache emptied, and does not wait for the engine to say so.
+    /// The gateway has had the worker's cache emptied, and does not wait for the engine to say so. Turns that
+    /// wait for it as their home are looked at with the next [`Scheduler::advance`], which is due at once.
     ///
     /// # Errors
     /// `UNKNOWN_ID` when there is no such worker (any more).
@@ -88,6 +103,8 @@ impl Scheduler {
         }
         let ranks = worker.feed.as_ref().map_or(0, |feed| feed.ranks());
         self.prefix.clear(worker.place);
+        self.admission[worker.group.index()].cache_lost(id);
+        self.looks.doubt(self.now, id);
         for rank in 0..ranks {
             self.feed_notice(now, id, rank, FeedNotice::Lost(Doubt::Reset));
         }

@@ -154,7 +154,9 @@ impl Scheduler {
         let terms = self.place_options(group, capacity_tokens);
         self.prefix.set_ttl(place, terms.ttl);
         self.prefix.set_capacity(place, terms.capacity_tokens);
+        self.looks.doubt(self.now, id);
         self.fleet_changed(group, settled);
+        self.look_at_homes(settled);
         Ok(())
     }
 

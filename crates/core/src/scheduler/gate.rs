@@ -8,9 +8,8 @@ use crate::admission::{
     Ahead, Arrival, Behind, Claimant, ClassState, Clearance, Gates, Refusal, Release, TenantKey,
     Why,
 };
-use crate::affinity::Mode;
 use crate::error::{Error, Result};
-use crate::id::{GroupId, Micros, ReservationId, WorkerId};
+use crate::id::{GroupId, Micros, ReservationId};
 use crate::receipt::{HoldNote, HoldReason, MAX_CANDIDATES};
 
 use super::Scheduler;
@@ -142,45 +141,6 @@ impl Scheduler {
         }
         let gates = self.gates[turn.route.group.index()].as_ref();
         gates.is_some_and(|gates| gates.must_wait(id, &self.load))
-    }
-
-    /// Whether a turn that cannot go home at once waits for its home alone from now on: others may be open,
-    /// but are not what it waits for. `is_shut`: it would have to wait in any case.
-    fn keeps_to_home(&mut self, id: ReservationId, turn: &Reservation, is_shut: bool) -> bool {
-        let Some(home) = self.hard_home(turn) else {
-            return false;
-        };
-        let group = turn.route.group.index();
-        let goes_home = |gates: &Gates| !is_shut && gates.admits(id, home, &self.load);
-        if self.gates[group].as_deref().is_none_or(goes_home) || !self.placer().is_home_warm(turn) {
-            return false;
-        }
-        if let Some(gates) = &mut self.gates[group] {
-            gates.go_home(id, home);
-        }
-        true
-    }
-
-    /// Where a turn that the policy holds may go is looked at again.
-    fn look_at_home(&mut self, id: ReservationId) {
-        self.rebind_at_gate(id);
-        let turn = self.reservations.get(id);
-        if turn.is_none_or(|turn| self.hard_home(turn).is_none()) {
-            return;
-        }
-        if let Some(turn) = self.reservations.remove(id) {
-            self.keeps_to_home(id, &turn, false);
-            self.reservations.insert(id, turn);
-        }
-    }
-
-    /// The worker that takes every turn of the session while it is up and warm.
-    fn hard_home(&self, turn: &Reservation) -> Option<WorkerId> {
-        if self.config.affinity.mode != Mode::Hard || turn.route.pin.is_some() {
-            return None;
-        }
-        let home = self.homes.of(turn.program?)?;
-        (!turn.route.excluded.contains(&home)).then_some(home)
     }
 
     /// What has to be computed for the turn where most of it is cached. O(workers).
@@ -322,7 +282,7 @@ impl Scheduler {
     }
 
     /// What has to be computed for a turn that waits at the gates may be more or less by now.
-    fn count_anew(&mut self, group: usize, id: ReservationId) {
+    pub(super) fn count_anew(&mut self, group: usize, id: ReservationId) {
         let Some(turn) = self.reservations.remove(id) else {
             return;
         };
@@ -401,6 +361,9 @@ impl Scheduler {
             self.paces[group].begin(self.now);
         }
         let expected = self.expected(group, place, why);
+        if why.is_for_worker() && self.hard_home(turn).is_some() {
+            self.looks.begin(self.now);
+        }
         if let Some(turn) = self.reservations.get_mut(id) {
             if is_first {
                 turn.wait.hold = HoldNote {

@@ -13,6 +13,7 @@ use crate::receipt::Reported;
 use super::Scheduler;
 use super::agreement::Report;
 use super::feed::{Feed, Source};
+use super::homes::Looks;
 use super::reservation::Reservation;
 use super::scoring::Form;
 use super::topology::Topology;
@@ -29,6 +30,7 @@ pub(super) struct Listener<'a> {
     now: Micros,
     topology: &'a mut Topology,
     prefix: &'a mut PrefixIndex,
+    looks: &'a mut Looks,
     /// Events of nobody known.
     stray_events: &'a mut u64,
 }
@@ -40,6 +42,7 @@ impl Scheduler {
             now: self.now,
             topology: &mut self.topology,
             prefix: &mut self.prefix,
+            looks: &mut self.looks,
             stray_events: &mut self.stray_events,
         }
     }
@@ -99,8 +102,14 @@ impl Listener<'_> {
     /// Something may be missing from the rank's events.
     pub(super) fn notice(&mut self, id: WorkerId, rank: u32, notice: FeedNotice) {
         let now = self.now;
-        let noticed = self.feed_of(id, rank).map(|f| f.notice(now, rank, notice));
-        if noticed == Some(true) {
+        let Some(feed) = self.feed_of(id, rank) else {
+            return;
+        };
+        let is_void = feed.notice(now, rank, notice);
+        if feed.is_suspended() {
+            self.looks.doubt(now, id);
+        }
+        if is_void {
             self.void(id, rank);
         }
     }
@@ -184,6 +193,7 @@ impl Listener<'_> {
         for place in feed.chain([worker.place]) {
             self.prefix.clear(place);
         }
+        self.looks.doubt(self.now, id);
     }
 
     fn feed_of(&mut self, id: WorkerId, rank: u32) -> Option<&mut Feed> {

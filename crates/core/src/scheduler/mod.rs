@@ -17,6 +17,7 @@ mod feed;
 mod fleet;
 mod gate;
 mod hashing;
+mod homes;
 mod listener;
 mod pace;
 mod paths;
@@ -84,6 +85,7 @@ use crate::session::SessionRegistry;
 
 use departures::Departures;
 use fan_out::FanOut;
+use homes::Looks;
 use pace::Pace;
 use paths::Paths;
 use reservation::{Reservations, State};
@@ -106,6 +108,7 @@ pub struct Scheduler {
     prefix: PrefixIndex,
     paths: Paths,
     homes: Homes,
+    looks: Looks,
     departures: Departures,
     fan_out: FanOut,
     load: LoadLedger,
@@ -217,6 +220,7 @@ impl Scheduler {
             prefix: PrefixIndex::new(config.limits.blocks),
             paths: Paths::default(),
             homes: Homes::default(),
+            looks: Looks::default(),
             departures: Departures::default(),
             fan_out: FanOut::default(),
             load: LoadLedger::default(),
@@ -276,6 +280,7 @@ impl Scheduler {
                 self.release(group, releases, settled);
             }
         }
+        self.look_at_homes(settled);
         self.end_departures(settled);
         self.expire_follows(settled);
         self.expire_holds(settled);
@@ -298,7 +303,8 @@ impl Scheduler {
             .into_iter()
             .chain(wait)
             .chain(departure)
-            .chain(follow);
+            .chain(follow)
+            .chain(self.looks.due());
         policies.into_iter().chain(own).min()
     }
 

@@ -26,6 +26,7 @@ use super::paths::{Paths, Sent};
 use super::rendered::Begun;
 use super::reservation::{Believed, Reservation, State};
 use super::scoring::{Account, Form, Scorer, Scratch, Wanted};
+use super::stays::Draw;
 use super::tally::{Churn, Tally};
 use super::topology::{Topology, Worker};
 use super::turn::Placement;
@@ -174,13 +175,17 @@ impl Placer<'_> {
         self.score(route.group, &turn.chain, &wanted);
     }
 
+    /// What the turn is drawn to, shut or not. The rows are of all workers then.
+    pub(super) fn draw_for(&mut self, turn: &Reservation) -> Option<Draw> {
+        self.score_all_for(turn, None);
+        self.draw_home(turn.whose().as_ref(), &turn.chain, turn.route.group);
+        self.scratch.draw.take()
+    }
+
     /// Whether the turn's own home has something of its prompt that is its session's own, shut or not.
     /// The rows are of all workers then.
     pub(super) fn is_home_warm(&mut self, turn: &Reservation) -> bool {
-        self.score_all_for(turn, None);
-        self.draw_home(turn.whose().as_ref(), &turn.chain, turn.route.group);
-        let draw = self.scratch.draw.take();
-        draw.is_some_and(|draw| draw.is_warm())
+        self.draw_for(turn).is_some_and(|draw| draw.is_warm())
     }
 
     /// Scores the workers that may take the turn and picks one; changes nothing.

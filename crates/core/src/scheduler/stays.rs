@@ -29,6 +29,11 @@ impl Draw {
     pub(super) fn is_warm(&self) -> bool {
         self.tie == Tie::Own && self.warm_tokens.is_some_and(|tokens| tokens > 0)
     }
+
+    /// Whether it is the chain's own home, and could take the turn, but has nothing of it.
+    pub(super) fn is_cold(&self) -> bool {
+        self.tie == Tie::Own && self.warm_tokens == Some(0)
+    }
 }
 
 /// The session of a turn, as far as its worker goes.

@@ -12,6 +12,7 @@ mod endings;
 mod failures;
 mod fan_out;
 mod fleet;
+mod homes;
 mod leaving;
 mod models;
 mod named;

@@ -209,6 +209,12 @@ impl Lease {
         self.is_news = true;
     }
 
+    /// See [`Admission::cache_lost`](super::Admission::cache_lost).
+    pub fn cache_lost(&mut self, worker: WorkerId) {
+        self.table.empty(worker);
+        self.is_news = true;
+    }
+
     /// See [`Admission::load_changed`](super::Admission::load_changed).
     pub fn load_changed(&mut self) {
         self.is_news = true;

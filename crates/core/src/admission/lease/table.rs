@@ -321,6 +321,14 @@ impl Table {
         self.arm(worker);
     }
 
+    /// Takes the idle contexts off a worker, whose cache is empty.
+    pub(super) fn empty(&mut self, worker: WorkerId) {
+        if let Some(room) = self.rooms.get_mut(&worker) {
+            room.clear(&mut self.gone);
+            self.arm(worker);
+        }
+    }
+
     /// Takes a worker out of the live set, with the contexts that it has.
     pub(super) fn unset(&mut self, worker: WorkerId) {
         let Some(room) = self.rooms.get_mut(&worker) else {
