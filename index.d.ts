@@ -245,8 +245,8 @@ export declare function simulateFleet(workload: WorkloadHandle, run: RunHandle, 
 /** The target and the worker that keep a piece of provider state; null when nobody is known to. */
 export declare function stateOwner(handle: SchedulerHandle, tenant: string, stateId: string): Array<number> | null
 
-/** Figures for an operator, as JSON. */
-export declare function status(handle: SchedulerHandle): string
+/** Figures for an operator, as JSON. Changes nothing: the core is not told the time. */
+export declare function status(handle: SchedulerHandle, now: number): string
 
 /** Stops a run, under way or yet to begin. Idempotent. */
 export declare function stopRun(run: RunHandle): void

@@ -48,7 +48,7 @@ test('a panic is an error with a code, and the scheduler goes on', (t) => {
   t.is(submit(handle), 0)
   t.throws(() => provokePanic(handle), { code: 'WARMPATH_PANIC', message: 'provoked' })
   t.is(submit(handle), 0)
-  t.is(JSON.parse(status(handle)).reservations, 2)
+  t.is(JSON.parse(status(handle, 1)).reservations, 2)
 })
 
 test('a frame that does not hold what it says is refused and occupies nothing', (t) => {
@@ -67,7 +67,7 @@ test('a frame that does not hold what it says is refused and occupies nothing', 
   t.throws(() => submit(handle, head({ 16: 7 })), { code: 'WARMPATH_UNKNOWN_ID' })
   t.throws(() => submit(handle, head({ 8: 0 })), { code: 'WARMPATH_INVALID_ARGUMENT' })
   t.throws(() => submit(handle, head({ 7: 9 })), { code: 'WARMPATH_NO_WORKER' })
-  const { reservations, sessions } = JSON.parse(status(handle))
+  const { reservations, sessions } = JSON.parse(status(handle, 1))
   t.deepEqual({ reservations, sessions }, { reservations: 0, sessions: 0 })
 })
 

@@ -465,6 +465,35 @@ test('who waits for what is in the status, and why one has waited in its receipt
 })
 
 test('gates that cannot be are refused by name', (t) => {
+test('the status reads at the present time, whatever else has happened', async (t) => {
+  let now = 1_700_000_000_000
+  using f = one({ maxRunning: 1 }, { clock: () => now })
+  const waited = () => f.scheduler.status().waiting.map((turn) => [turn.waitedMs, turn.expectedMs])
+  let running = await f.scheduler.submit(of('x', 's0'))
+  const waits = [of('x', 's1'), of('x', 's2')].map((request) => f.scheduler.submit(request))
+  t.deepEqual(waited(), [
+    [0, null],
+    [0, null],
+  ])
+  now += 1500
+  t.deepEqual(waited(), [
+    [1500, null],
+    [1500, null],
+  ])
+  now += 500
+  running.complete({ promptTokens: 10 })
+  running = (await waits[0]) as Turn
+  t.deepEqual(waited(), [[2000, 2000]])
+  now += 700
+  t.deepEqual(waited(), [[2700, 1300]])
+  now += 5000
+  t.deepEqual(waited(), [[7700, 0]])
+  now -= 60_000
+  t.deepEqual(waited(), [[2000, 2000]], 'a clock that goes back takes nothing away')
+  running.complete({ promptTokens: 10 })
+  await waits[1]
+})
+
   const refused: [Admission, string][] = [
     [{ maxRunning: 0 }, 'admission.maxRunning'],
     [{ maxSessions: 1.5 }, 'admission.maxSessions'],

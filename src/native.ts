@@ -195,7 +195,7 @@ export interface NativeFace {
   ): string
   receipt(handle: SchedulerHandle, id: number): string | null
   reasonCodes(): string[]
-  status(handle: SchedulerHandle): string
+  status(handle: SchedulerHandle, now: number): string
 }
 
 export const addon = load()

@@ -559,7 +559,7 @@ export function countsOf(link: Link): string {
 }
 
 export function statusOf(link: Link): Status {
-  return JSON.parse(link.read((handle) => native.status(handle))) as Status
+  return JSON.parse(link.read((handle, now) => native.status(handle, now))) as Status
 }
 
 /** The core's number of a pool; undefined for one that is not there. */

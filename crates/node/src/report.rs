@@ -62,7 +62,7 @@ pub(crate) fn topology(state: &State) -> String {
 }
 
 /// Figures for an operator.
-pub(crate) fn status(state: &State) -> String {
+pub(crate) fn status(state: &State, now: Micros) -> String {
     let core = &state.core;
     let status = core.status();
     let prefix = core.prefix().stats();
@@ -85,7 +85,7 @@ pub(crate) fn status(state: &State) -> String {
         "owners": status.owners,
         "ownersForgotten": status.owners_forgotten,
         "receipts": status.receipts,
-        "waiting": waiting(core),
+        "waiting": waiting(core, now),
         "queue": queue(core),
         "workers": workers,
         "targets": targets,
@@ -133,8 +133,9 @@ fn queue(core: &Scheduler) -> Vec<Value> {
     row.collect()
 }
 
-/// The turns that have waited longest.
-fn waiting(core: &Scheduler) -> Vec<Value> {
+/// The turns that have waited longest, as it is now: the core's own time stands still between its events.
+fn waiting(core: &Scheduler, now: Micros) -> Vec<Value> {
+    let gone = now.since(core.status().now).0;
     let held = core.longest_held(MOST_WAITING).into_iter();
     let classes = core.queue_classes();
     held.map(|held| {
@@ -145,8 +146,8 @@ fn waiting(core: &Scheduler) -> Vec<Value> {
             "tenant": tenant,
             "place": Some(held.place).filter(|&place| place > 0),
             "why": held.why.name(),
-            "waitedMs": milliseconds(held.waited),
-            "expectedMs": held.expected.map(milliseconds),
+            "waitedMs": milliseconds(Micros(held.waited.0.saturating_add(gone))),
+            "expectedMs": held.expected.map(|left| milliseconds(Micros(left.0.saturating_sub(gone)))),
             "priority": held.priority,
             "class": held.class.map(|class| classes[class].name),
         })

@@ -521,12 +521,16 @@ pub(crate) fn reason_codes() -> Vec<&'static str> {
     Reason::ALL.iter().map(|reason| reason.code()).collect()
 }
 
-/// Figures for an operator, as JSON.
+/// Figures for an operator, as JSON. Changes nothing: the core is not told the time.
 #[napi]
 pub(crate) fn status(
     #[napi(ts_arg_type = "SchedulerHandle")] handle: &External<Handle>,
+    now: f64,
 ) -> Result<String, Code> {
-    guard(|| Ok(handle.look(report::status)))
+    guard(|| {
+        let now = time(now);
+        Ok(handle.look(|state| report::status(state, now)))
+    })
 }
 
 /// Panics while it holds the scheduler's lock, as a fault of the core would: with it a test can show
