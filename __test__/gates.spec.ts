@@ -249,6 +249,7 @@ test('a queue that would change nothing, or that cannot be meant, is refused', (
   const bad: [NonNullable<Admission['queue']>, RegExp][] = [
     [{ maxAgeSeconds: 5 }, /maxAgeSeconds: needs an order or a priority/],
     [{ order: 'wspt', classes: [{ ...all, order: 'fcfs' }], maxAgeSeconds: 5 }, /maxAgeSeconds/],
+    [{ classes: [all, all] }, /classes\[1\]\.name: must be that of no class before, got "all"/],
     [
       { classes: [{ ...all, maxTokens: 1 }, all] },
       /classes\[1\]\.name: must be that of no class before, got "all"/,
@@ -464,7 +465,6 @@ test('who waits for what is in the status, and why one has waited in its receipt
   t.regex(told, /\n +a: ran 1 turns of 1 allowed/)
 })
 
-test('gates that cannot be are refused by name', (t) => {
 test('the status reads at the present time, whatever else has happened', async (t) => {
   let now = 1_700_000_000_000
   using f = one({ maxRunning: 1 }, { clock: () => now })
@@ -494,14 +494,17 @@ test('the status reads at the present time, whatever else has happened', async (
   await waits[1]
 })
 
+test('gates that cannot be are refused by name', (t) => {
   const refused: [Admission, string][] = [
     [{ maxRunning: 0 }, 'admission.maxRunning'],
     [{ maxSessions: 1.5 }, 'admission.maxSessions'],
     [{ maxSessions: 1, sessionIdleSeconds: 0 }, 'admission.sessionIdleSeconds'],
     [{ sessionIdleSeconds: 30 }, 'admission.sessionIdleSeconds'],
-    [{ tenantWeights: { a: 0 } }, 'admission.tenantWeights.a'],
-    [{ tenantWeights: { b: 1001 } }, 'admission.tenantWeights.b'],
-    [{ tenantWeights: [] as never }, 'admission.tenantWeights'],
+    [{ maxRunning: 1, tenantWeights: { a: 0 } }, 'admission.tenantWeights.a'],
+    [{ maxRunning: 1, tenantWeights: { b: 1001 } }, 'admission.tenantWeights.b'],
+    [{ maxRunning: 1, tenantWeights: [] as never }, 'admission.tenantWeights'],
+    [{ tenantWeights: { a: 3 } }, 'admission.tenantWeights'],
+    [{ policy: 'thunderagent', tenantWeights: { a: 3 } }, 'admission.tenantWeights'],
   ]
   for (const [admission, field] of refused) {
     const error = t.throws(() => one(admission), { code: 'WARMPATH_CONFIG' })

@@ -62,6 +62,13 @@ const REFUSED: [object, RegExp][] = [
   ],
   [{ timeouts: { drainMs: null } }, /^timeouts\.drainMs must be/],
   [{ health: { path: 'health' } }, /^health\.path must be a path that starts with "\/"$/],
+  ...['content-length', 'Authorization', 'cookie', 'Proxy-Authorization', 'host', 'x-api-key'].map(
+    (priorityHeader): [object, RegExp] => [
+      { priorityHeader },
+      /^priorityHeader must be the name of a header that is of no connection, no body and no cred/,
+    ],
+  ),
+  [{ priorityHeader: 'x priority' }, /^priorityHeader must be the name of a header/],
   [{ hold: { keepAliveAfterMs: -1 } }, /^hold\.keepAliveAfterMs must be/],
   [{ retry: { attempts: 0 } }, /^retry\.attempts must be a whole number of attempts from 1 to 16$/],
   [{ limits: { bodyBytes: Number.NaN } }, /^limits\.bodyBytes must be/],

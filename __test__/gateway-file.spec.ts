@@ -349,6 +349,14 @@ const CONFIGS: object[] = [
     })),
   ),
   ...[0, 1, 17].map((attempts) => ({ scheduler: SCHEDULER, retry: { attempts } })),
+  ...['x-priority', 'X-Rank', 'hosts', 'authorization', 'content-length', 'te', 'a b', ''].map(
+    (priorityHeader) => ({ scheduler: SCHEDULER, priorityHeader }),
+  ),
+  ...[{}, { maxRunning: 1 }, { maxSessions: 1 }, { policy: 'lease' }, { policy: 'none' }].map(
+    (admission) => ({
+      scheduler: { ...SCHEDULER, admission: { ...admission, tenantWeights: { a: 2 } } },
+    }),
+  ),
   ...[-1, 0, 10_000].map((graceMs) => ({ scheduler: SCHEDULER, retry: { graceMs } })),
   ...[0, 1, 2 ** 41].flatMap((count) =>
     ['bodyBytes', 'allBodiesBytes', 'connections'].map((name) => ({

@@ -22,6 +22,9 @@ export const MAX_U32 = 0xffff_ffff
 /** Ten years: longer than any setting, short enough for whole microseconds in a double. */
 const MAX_SECONDS = 315_360_000
 
+/** The path of all options together; that of one of them is its name. */
+export const OPTIONS = 'options'
+
 const SHOWN_CHARS = 60
 
 export function refuse(path: string, allowed: string, found?: string): never {
@@ -47,22 +50,41 @@ export function shown(value: unknown): string {
   return text.length > SHOWN_CHARS ? `${text.slice(0, SHOWN_CHARS)}…` : text
 }
 
-/** An object whose keys are all in `known`. A misspelt option is an error, not a default. */
+/**
+ * A plain object whose keys are all in `known`. A misspelt option is an error, not a default, and so is one
+ * that is null, as an empty line of YAML gives it.
+ */
 export function fields(value: unknown, path: string, known: readonly string[]): Fields {
   const object = dictionary(value, path)
   for (const key of Object.keys(object)) {
     if (!known.includes(key))
       refuse(join(path, key), `unknown field, known are ${known.join(', ')}`)
+    if (object[key] === null) {
+      refuse(path === OPTIONS ? key : join(path, key), 'must not be null: give it or leave it out')
+    }
   }
   return object
 }
 
-/** An object with keys of the user's choice. */
+/** A plain object with keys of the user's choice. */
 export function dictionary(value: unknown, path: string): Fields {
+  const object = anyObject(value, path)
+  if (!isPlain(object)) refuse(path, 'must be a plain object, and not one of a class')
+  return object
+}
+
+/** An object, of a class too. */
+export function anyObject(value: unknown, path: string): Fields {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
     refuse(path, 'must be an object', shown(value))
   }
   return value as Fields
+}
+
+/** Whether it has nothing but what it was written with, in whichever realm that was. */
+function isPlain(object: object): boolean {
+  const above: unknown = Object.getPrototypeOf(object)
+  return above === null || Object.getPrototypeOf(above) === null
 }
 
 export function list(value: unknown, path: string): unknown[] {

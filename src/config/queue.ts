@@ -14,6 +14,7 @@ import {
   number,
   oneOf,
   refuse,
+  shown,
 } from './check.js'
 
 /** First come, first served; least to compute first; last come, first served. */
@@ -123,10 +124,12 @@ function classList(value: unknown): ClassSettings[] {
     refuse(path, `must have 1 to ${MAX_CLASSES} classes`, String(given.length))
   }
   const classes = given.map((one, at) => classSettings(one, `${path}[${at}]`))
+  const names = classes.map((one) => one.name)
+  const twice = names.findIndex((each, at) => names.indexOf(each) < at)
+  if (twice >= 0) {
+    refuse(`${path}[${twice}].name`, 'must be that of no class before', shown(names[twice]))
+  }
   classes.forEach((one, at) => {
-    if (classes.findIndex((other) => other.name === one.name) < at) {
-      refuse(`${path}[${at}].name`, 'must be that of no class before', JSON.stringify(one.name))
-    }
     if (takesAll(one) !== (at === classes.length - 1)) {
       const rule = takesAll(one)
         ? 'takes every turn, so it must be the last'

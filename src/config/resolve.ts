@@ -9,12 +9,14 @@
  */
 import { type CacheRules, groupCache } from './cache.js'
 import {
+  anyObject,
   callback,
   dictionary,
   type Fields,
   fields,
   list,
   name,
+  OPTIONS,
   oneOf,
   refuse,
   refuseOther,
@@ -89,7 +91,7 @@ export function resolve(
   options: SchedulerOptions,
   environment: NodeJS.ProcessEnv = process.env,
 ): ResolvedConfig {
-  const given = fields(options, 'options', OPTION_FIELDS)
+  const given = fields(options, OPTIONS, OPTION_FIELDS)
   const workers = declaredWorkers(given.workers)
   const catalogue = catalogueOf(given.continuity)
   const tokens = tokenSettings(given.tokens)
@@ -232,7 +234,7 @@ function identity(value: unknown): ResolvedConfig['identity'] {
 function hooks(given: Fields): Pick<ResolvedConfig, 'clock' | 'logger'> {
   if (given.clock !== undefined) callback(given.clock, 'clock')
   if (given.logger !== undefined) {
-    const logger = dictionary(given.logger, 'logger')
+    const logger = anyObject(given.logger, 'logger')
     for (const level of LOG_LEVELS) callback(logger[level], `logger.${level}`)
   }
   return {

@@ -134,6 +134,9 @@ function admission(given: Fields): Settings['admission'] {
   if (given.queue !== undefined && !isGated) {
     refuse('admission.queue', 'needs maxRunning or maxSessions')
   }
+  if (given.tenantWeights !== undefined && !isGated && policy !== 'lease') {
+    refuse('admission.tenantWeights', "needs maxRunning, maxSessions or policy: 'lease'")
+  }
   return {
     policy,
     ...bands(given.hysteresis),

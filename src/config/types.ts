@@ -246,7 +246,7 @@ export interface AdmissionOptions {
   queue?: QueueOptions
   /**
    * Shares of tenants, by name, where turns wait for `maxRunning`, `maxSessions` or in the queue of
-   * `lease`: 0.001 to 1000. Those that are not named have 1.
+   * `lease`: 0.001 to 1000; one of these is needed. Those that are not named have 1.
    */
   tenantWeights?: Record<string, number>
 }

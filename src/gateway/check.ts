@@ -46,17 +46,21 @@ function several<T extends string>(words: readonly T[]): Check<readonly T[]> {
   return (value, field) => {
     if (value === undefined) return []
     if (!Array.isArray(value)) return refuse(field, allowed)
-    const found = value.map((each) => words.find((word) => word === each))
-    return found.map((word) => word ?? refuse(field, allowed))
+    const known = words.join(', ')
+    return value.map((each, at) => {
+      return words.find((word) => word === each) ?? refuse(`${field}[${at}]`, `one of ${known}`)
+    })
   }
 }
 
 /** A plain object: no array, no class instance. */
 function plainObject(value: unknown, field: string): Record<string, unknown> {
-  if (typeof value === 'object' && value !== null && !Array.isArray(value)) {
-    return value as Record<string, unknown>
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    return refuse(field, 'an object')
   }
-  return refuse(field, 'an object')
+  const above: unknown = Object.getPrototypeOf(value)
+  const isPlain = above === null || Object.getPrototypeOf(above) === null
+  return isPlain ? (value as Record<string, unknown>) : refuse(field, 'a plain object')
 }
 
 /** Refuses keys that `known` does not list, since a misspelt key would silently do nothing. */

@@ -99,7 +99,7 @@ interface GatewayConfig {
   hold?: Partial<HoldOptions>
   /**
    * The header that has the priority of a turn, a whole number from -100 to 100: one that only a proxy
-   * before this gateway can set. Absent: all turns have priority 0.
+   * before this gateway can set, and none that HTTP or a credential needs. Absent: all turns have priority 0.
    */
   priorityHeader?: string
   retry?: Partial<RetryOptions>
@@ -158,7 +158,15 @@ const checkLimits = section<GatewayLimits>({
   connections: whole(1, 1_000_000, '', 16_384),
 })
 
-const checkPriorityHeader = text(/^[\w!#$%&'*+.^`|~-]+$/, 'the name of a header', '')
+/** Written by whoever opens a connection, or proof of who asks; never by a proxy to rank a turn. */
+const NO_RANK =
+  '(?:connection|keep-alive|te|trailer|transfer-encoding|upgrade|http2-settings|host|expect|' +
+  'content-.*|proxy-.*|authorization|(?:set-)?cookie|(?:x-|x-goog-)?api-key)$'
+const checkPriorityHeader = text(
+  new RegExp(`^(?!${NO_RANK})[\\w!#$%&'*+.^\`|~-]+$`, 'i'),
+  'the name of a header that is of no connection, no body and no credential',
+  '',
+)
 
 const FILE_KEYS = [
   ...['host', 'port', 'scheduler', 'timeouts', 'health', 'hold', 'priorityHeader'],

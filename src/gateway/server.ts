@@ -103,7 +103,8 @@ function checkConfig(config: GatewayConfig): string {
 
 function fleetOf(given: GatewayConfig['scheduler'], limits: Settings['limits']) {
   if (!(given instanceof Scheduler)) {
-    return withPrefix(() => Scheduler.check(schedulerOptions(given, limits)))
+    const options = schedulerOptions(given, limits)
+    return withPrefix(() => Scheduler.check(options))
   }
   const { workers, targets } = given.status()
   return { workers: workers.length, targets: targets.length }
