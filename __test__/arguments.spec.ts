@@ -64,6 +64,63 @@ test('refused by name: responseHeaders', (t) => {
   t.deepEqual(responseHeaders(new Map([['A', 'b']])), [['a', 'b']])
 })
 
+test('headers that are none are refused, whoever reads them', (t) => {
+  using f = fleet()
+  const odd = [
+    5,
+    'x',
+    true,
+    null,
+    () => 1,
+    1n,
+    [5],
+    ['a'],
+    ['a', 'b', 'c'],
+    [5, 'a'],
+    [[]],
+    [['a', 'b'], 5],
+  ]
+  for (const headers of [...odd, [[5, 'a']], new Uint8Array(4)]) {
+    t.throws(() => f.scheduler.candidates({ ...chat('s'), headers: headers as never }), {
+      code: 'WARMPATH_INVALID_ARGUMENT',
+      message: 'headers must be a collection of headers',
+    })
+  }
+  const pairs = [
+    ['x-a', '1'],
+    ['x-b', undefined],
+  ] as [string, string | undefined][]
+  for (const headers of [
+    {},
+    [],
+    pairs,
+    ['x-a', '1'],
+    new Map(),
+    new Headers(),
+    { a: ['1', '2'] },
+  ]) {
+    t.is(f.scheduler.candidates({ ...chat('s'), headers }).length, 2)
+  }
+})
+
+test('a misspelt field of a request is refused by name', async (t) => {
+  using f = fleet()
+  const error = {
+    code: 'WARMPATH_INVALID_ARGUMENT',
+    message: /^prioritty: unknown field, known are path, /,
+  }
+  for (const prioritty of [5, undefined]) {
+    const request = { ...chat('s'), prioritty }
+    t.throws(() => f.scheduler.peek(request), error)
+    t.throws(() => f.scheduler.portability(request, 'default'), error)
+    t.throws(() => f.scheduler.checkState(request), error)
+    t.like(await t.throwsAsync(f.scheduler.submit(request), error), {
+      detail: { field: 'prioritty' },
+    })
+  }
+  t.is(f.left(), 0)
+})
+
 test('options that are none are told by field', (t) => {
   using f = fleet()
   for (const odd of ODD) {

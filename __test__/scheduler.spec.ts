@@ -398,11 +398,22 @@ test('an abort that comes with the room gives it back', async (t) => {
   const f = await held(undefined, abort.signal)
   for (const turn of f.running) free(f.scheduler, turn)
   f.pass(5000)
-  abort.abort()
-  const turn = await f.wait
-  t.is(turn.state, 'ended')
+  abort.abort(new Error('gone'))
+  const error = await t.throwsAsync(f.wait, { code: 'WARMPATH_ABORTED' })
+  t.like(error?.cause, { message: 'gone' })
   t.is(f.left(), 0)
+  t.is(getEventListeners(abort.signal, 'abort').length, 0)
   f.scheduler.close()
+})
+
+test('an abort right after a submit that was not held gives its room back', async (t) => {
+  using f = crowded()
+  const abort = new AbortController()
+  const wait = f.scheduler.submit(crowdedTurn('a', { signal: abort.signal }))
+  t.is(f.left(), 1)
+  abort.abort()
+  await t.throwsAsync(wait, { code: 'WARMPATH_ABORTED' })
+  t.is(f.left(), 0)
 })
 
 test('an onHold that throws ends the turn', async (t) => {

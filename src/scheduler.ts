@@ -123,7 +123,8 @@ export class Scheduler {
   /**
    * Decides where a turn runs and takes its reservation; waits while it is held. Rejects with
    * NO_WORKER, OWNER_UNAVAILABLE, HOLD_LIMIT, ABORTED, CLOSED, UNKNOWN_MODEL, UNSUPPORTED_PATH,
-   * INVALID_BODY and their kin; the turn then occupies nothing. O(body + workers of the group).
+   * INVALID_BODY and their kin; the turn then occupies nothing. A turn that waits keeps no process alive.
+   * O(body + workers of the group).
    */
   submit(request: TurnRequest): Promise<Turn> {
     return this.#rooms.turns.submit(request)

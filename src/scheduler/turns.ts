@@ -49,10 +49,10 @@ export class Turns {
   async submit(request: TurnRequest): Promise<Turn> {
     const { terms, exact } = this.#parts
     try {
-      if (!terms.wantsTokens) return await this.#submit(request, 'given')
+      if (!terms.wantsTokens) return stillWanted(await this.#submit(request, 'given'), request)
       checkRequest(request)
       const known = await exact.know(request, terms.catalog)
-      return await this.#submit(known.request, known.origin)
+      return stillWanted(await this.#submit(known.request, known.origin), request)
     } catch (error) {
       const code = WarmpathError.is(error) ? error.code : 'unknown'
       published.error(code)
@@ -128,6 +128,13 @@ export class Turns {
     }))
     return turn
   }
+}
+
+/** Its client may have gone while its turn was on the way to the caller. Throws ABORTED. */
+function stillWanted(turn: Turn, { signal }: TurnRequest): Turn {
+  if (!signal?.aborted) return turn
+  turn[Symbol.dispose]()
+  throw abortError(signal)
 }
 
 /** Whether the turn may go at once. */

@@ -11,6 +11,7 @@
 import { types } from 'node:util'
 import { isString, refuseArgument } from '../argument.js'
 import { MOST_PRIORITY } from '../config/index.js'
+import { WarmpathError } from '../errors.js'
 import type { TurnRequest } from './request.js'
 
 type Allowed = readonly [fits: (value: unknown) => boolean, allowed: string]
@@ -22,8 +23,7 @@ const ANY: Allowed = [() => true, 'anything']
 const FIELDS: Readonly<Record<keyof TurnRequest, Allowed>> = {
   path: STRING,
   method: STRING,
-  // Any collection of headers is read, and what is none is no header.
-  headers: ANY,
+  headers: [isHeaders, 'a collection of headers'],
   // What a body must be is a matter of the client: see INVALID_BODY.
   body: ANY,
   raw: [(value) => isString(value) || types.isUint8Array(value), 'a string or a Uint8Array'],
@@ -40,8 +40,9 @@ const FIELDS: Readonly<Record<keyof TurnRequest, Allowed>> = {
   priority: [isPriority, `a whole number from -${MOST_PRIORITY} to ${MOST_PRIORITY}`],
 }
 const NAMES = Object.keys(FIELDS) as (keyof TurnRequest)[]
+const KNOWN: ReadonlySet<string> = new Set(NAMES)
 
-/** Throws INVALID_ARGUMENT unless every field that is given has its type. */
+/** Throws INVALID_ARGUMENT unless every field that is given is known and has its type. */
 export function checkRequest(request: unknown): asserts request is TurnRequest {
   if (!isObject(request)) refuseArgument('the request', 'an object')
   for (const name of NAMES) {
@@ -49,9 +50,18 @@ export function checkRequest(request: unknown): asserts request is TurnRequest {
     const [fits, allowed] = FIELDS[name]
     if ((value !== undefined || name === 'path') && !fits(value)) refuseArgument(name, allowed)
   }
+  for (const name in request) if (!KNOWN.has(name)) refuseField(name)
   if (request.tokens !== undefined && request.hashes !== undefined) {
     refuseArgument('hashes', 'left out where tokens are given')
   }
+}
+
+/** A misspelt field would silently do nothing. */
+function refuseField(name: string): never {
+  const known = `known are ${NAMES.join(', ')}`
+  throw new WarmpathError('WARMPATH_INVALID_ARGUMENT', `${name}: unknown field, ${known}`, {
+    detail: { field: name },
+  })
 }
 
 /** Throws INVALID_ARGUMENT unless `value` can be read like a Response of any implementation. */
@@ -84,6 +94,23 @@ function isThere({ buffer }: NodeJS.TypedArray): boolean {
   } catch {
     return false
   }
+}
+
+/**
+ * Any collection of headers: what an object has under names, or an array of names and values in turn or in
+ * pairs. A value that is no string is no header.
+ */
+function isHeaders(value: unknown): boolean {
+  if (!Array.isArray(value)) return isObject(value) && !ArrayBuffer.isView(value)
+  return typeof value[0] === 'string' ? isFlat(value) : value.every(isPair)
+}
+
+function isFlat(list: readonly unknown[]): boolean {
+  return list.length % 2 === 0 && list.every((each, at) => at % 2 === 1 || isString(each))
+}
+
+function isPair(value: unknown): boolean {
+  return Array.isArray(value) && isString(value[0])
 }
 
 function isPriority(value: unknown): boolean {

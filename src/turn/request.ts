@@ -40,7 +40,7 @@ export interface TurnRequest {
   tokens?: Uint32Array
   /** Chain hashes of the prompt's blocks, in place of canonical text. */
   hashes?: BigUint64Array
-  /** Aborting it ends the turn, held or running. */
+  /** Aborting it ends the turn, held or running; before `submit` has resolved, it rejects with ABORTED. */
   signal?: AbortSignal
   /**
    * Called when the turn is held and, at most once a second, when its place, its reason or what is
