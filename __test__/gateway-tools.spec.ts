@@ -161,7 +161,16 @@ test('what names no session or no time is refused by a code', async (t) => {
   const refused: [told: Sent, status: number, code: string][] = [
     [{ method: 'POST' }, 400, 'WARMPATH_INVALID_ARGUMENT'],
     [{ body: {} }, 400, 'WARMPATH_INVALID_ARGUMENT'],
-    [{ body: { session_id: { a: 1 }, agent_id: 7 } }, 400, 'WARMPATH_INVALID_ARGUMENT'],
+    [{ body: { session_id: { a: 1 } } }, 400, 'WARMPATH_INVALID_ARGUMENT'],
+    ...[5, {}, [], true].map((agent_id): [Sent, number, string] => {
+      return [{ body: { ...named, agent_id } }, 400, 'WARMPATH_INVALID_ARGUMENT']
+    }),
+    ...['text/plain', 'application/x-www-form-urlencoded', 'application/jsonp', ''].map(
+      (type): [Sent, number, string] => {
+        const headers = { 'content-type': type, origin: 'http://elsewhere' }
+        return [{ headers, body: named }, 400, 'WARMPATH_INVALID_ARGUMENT']
+      },
+    ),
     [{ body: '{"session_id":' }, 400, 'WARMPATH_INVALID_BODY'],
     [{ body: '["s"]' }, 400, 'WARMPATH_INVALID_BODY'],
     [{ body: `${'['.repeat(2_000)}${']'.repeat(2_000)}` }, 400, 'WARMPATH_INVALID_BODY'],
@@ -173,14 +182,27 @@ test('what names no session or no time is refused by a code', async (t) => {
     const found = [answered.status, JSON.parse(answered.body).error.code]
     t.deepEqual(found, [status, code], JSON.stringify(told).slice(0, 100))
   }
-  for (const seconds of ['-1', 'soon', '', '%20', '1e10', 'Infinity', '40s']) {
+  const queries = [
+    ...['started?expectedSecond=9', 'started?expectedSeconds=9&expectedSeconds=1', 'started?x'],
+    ...['ended?expectedSeconds=9', 'started?expectedSeconds=9&other=1'],
+  ]
+  for (const query of queries) {
+    const { status, body } = await send(`${gateway.url}/tools/${query}`, { body: named })
+    t.deepEqual([status, JSON.parse(body).error.code], [400, 'WARMPATH_INVALID_ARGUMENT'], query)
+  }
+  const odd = ['0x28', '4e1', '0b1', '1_0', '%2B4', '.5', '5.', '2000000000']
+  for (const seconds of ['-1', 'soon', '', '%20', '1e10', 'Infinity', '40s', ...odd]) {
     const url = `${gateway.url}/tools/started?expectedSeconds=${seconds}`
     const answered = await send(url, { body: named })
     t.is(answered.status, 400, seconds)
     t.regex(JSON.parse(answered.body).error.message, /expectedSeconds/)
   }
-  for (const body of [{ session_id: 'nobody' }, { session_id: 's'.repeat(600) }]) {
-    t.is((await send(`${gateway.url}/tools/ended`, { body })).status, 204)
+  const lone = [{ agent_id: '' }, { agent_id: null }].map((agent) => ({ ...named, ...agent }))
+  for (const body of [{ session_id: 'nobody' }, { session_id: 's'.repeat(600) }, ...lone]) {
+    const headers = { 'content-type': 'Application/JSON; charset=utf-8' }
+    for (const path of ['ended', 'ended/', 'started/?expectedSeconds=0.5']) {
+      t.is((await send(`${gateway.url}/tools/${path}`, { headers, body })).status, 204, path)
+    }
   }
   t.is((await send(`${gateway.url}/tools/paused`, { body: named })).status, 404)
 })
