@@ -81,10 +81,17 @@ test('headers that are none are refused, whoever reads them', (t) => {
     [['a', 'b'], 5],
   ]
   for (const headers of [...odd, [[5, 'a']], new Uint8Array(4)]) {
-    t.throws(() => f.scheduler.candidates({ ...chat('s'), headers: headers as never }), {
-      code: 'WARMPATH_INVALID_ARGUMENT',
-      message: 'headers must be a collection of headers',
-    })
+    const readers = [
+      () => f.scheduler.candidates({ ...chat('s'), headers: headers as never }),
+      () => f.scheduler.tenantOf(headers as never),
+      () => f.scheduler.sessionOf(headers as never),
+    ]
+    for (const read of readers) {
+      t.throws(read, {
+        code: 'WARMPATH_INVALID_ARGUMENT',
+        message: 'headers must be a collection of headers',
+      })
+    }
   }
   const pairs = [
     ['x-a', '1'],

@@ -48,7 +48,7 @@ import { checkNative, checkTargets } from './scheduler/opening.js'
 import { Rooms } from './scheduler/rooms.js'
 import { type MetricFamily, metricFamilies } from './telemetry/index.js'
 import type { TraceStatus } from './trace/index.js'
-import { checkRequest } from './turn/check.js'
+import { checkHeaders, checkRequest } from './turn/check.js'
 import type { Break } from './turn/portability.js'
 import { type NamedSession, sessionOf, type TurnRequest, tenantOf } from './turn/request.js'
 import {
@@ -309,16 +309,22 @@ export class Scheduler {
     return this.#rooms.terms.catalog.models()
   }
 
-  /** The tenant that a request with these headers belongs to; empty when it names none. */
+  /**
+   * The tenant that a request with these headers belongs to; empty when it names none. Throws
+   * INVALID_ARGUMENT.
+   */
   tenantOf(headers: HeadersLike): string {
+    checkHeaders(headers)
     return tenantOf(readHeaders(headers), this.#rooms.rules)
   }
 
   /**
    * The session that a request with these headers and this parsed body names, found where those of turns
-   * are; undefined where it names none. For `toolStarted`, `toolEnded` and `endSession`.
+   * are; undefined where it names none. For `toolStarted`, `toolEnded` and `endSession`. Throws
+   * INVALID_ARGUMENT, and INVALID_BODY for a body that throws.
    */
   sessionOf(headers: HeadersLike, body?: unknown): NamedSession | undefined {
+    checkHeaders(headers)
     return sessionOf(readHeaders(headers), body, this.#rooms.rules)
   }
 

@@ -56,6 +56,12 @@ export function checkRequest(request: unknown): asserts request is TurnRequest {
   }
 }
 
+/** Throws INVALID_ARGUMENT unless `value` is a collection of headers. */
+export function checkHeaders(value: unknown): void {
+  const [fits, allowed] = FIELDS.headers
+  if (!fits(value)) refuseArgument('headers', allowed)
+}
+
 /** A misspelt field would silently do nothing. */
 function refuseField(name: string): never {
   const known = `known are ${NAMES.join(', ')}`
