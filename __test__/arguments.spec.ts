@@ -78,6 +78,7 @@ test('headers that are none are refused, whoever reads them', (t) => {
     ['a', 'b', 'c'],
     [5, 'a'],
     [[]],
+    [['a']],
     [['a', 'b'], 5],
   ]
   for (const headers of [...odd, [[5, 'a']], new Uint8Array(4)]) {

@@ -116,7 +116,7 @@ function isFlat(list: readonly unknown[]): boolean {
 }
 
 function isPair(value: unknown): boolean {
-  return Array.isArray(value) && isString(value[0])
+  return Array.isArray(value) && value.length === 2 && isString(value[0])
 }
 
 function isPriority(value: unknown): boolean {
