@@ -596,6 +596,11 @@ impl Gates {
         self.queue.classes()
     }
 
+    /// Turns that wait in that class of the queue.
+    pub(crate) fn waiting_of(&self, class: usize) -> usize {
+        self.queue.waiting_of(class)
+    }
+
     /// Who goes before a turn that waits here, of its class.
     #[must_use]
     pub fn ahead(&self, ticket: ReservationId) -> Option<Ahead> {

@@ -357,10 +357,15 @@ impl Scheduler {
         let place = u32::try_from(line.place().unwrap_or(0)).unwrap_or(u32::MAX);
         let why = line.reason(&refusals);
         let is_first = !turn.wait.was_held;
-        if is_first && self.waiting_in(group) <= 1 && why.is_for_worker() {
-            self.paces[group].begin(self.now);
+        let (class, before) = (self.queue_class(group, id), turn.wait.class);
+        if class.is_none() && before.is_some() {
+            self.paces[group].went(before, self.now);
         }
-        let expected = self.expected(group, place, why);
+        let is_new = is_first || class != before;
+        if is_new && self.waiting_in(group, class) <= 1 && why.is_for_worker() {
+            self.paces[group].begin(class, self.now);
+        }
+        let expected = self.expected(group, class, place, why);
         if why.is_for_worker() && self.hard_home(turn).is_some() {
             self.looks.begin(self.now);
         }
@@ -373,6 +378,7 @@ impl Scheduler {
                 };
             }
             turn.wait.was_held = true;
+            turn.wait.class = class;
             turn.wait.hold.why = Some(why);
             turn.wait.refusals.extend(refusals);
             turn.wait.refusals.truncate(MAX_CANDIDATES);
@@ -385,22 +391,42 @@ impl Scheduler {
     pub(super) fn note_end_of_hold(&mut self, id: ReservationId, outcome: &Outcome, held: Micros) {
         self.tally.hold_ended(outcome, held);
         if let (Outcome::Go(_), Some(turn)) = (outcome, self.reservations.get(id)) {
-            self.paces[turn.route.group.index()].went(self.now);
+            let class = turn.wait.class;
+            self.paces[turn.route.group.index()].went(class, self.now);
         }
     }
 
-    /// How much longer a turn waits, by the pace of those that wait for a worker.
-    fn expected(&self, group: usize, place: u32, why: HoldReason) -> Option<Micros> {
+    /// How much longer a turn waits, by the pace of those of its class that wait for a worker.
+    fn expected(
+        &self,
+        group: usize,
+        class: Option<usize>,
+        place: u32,
+        why: HoldReason,
+    ) -> Option<Micros> {
         let pace = Some(&self.paces[group]).filter(|_| why.is_for_worker());
-        pace?.expected(place, self.now)
+        pace?.expected(class, place, self.now)
     }
 
-    /// Turns of the group that wait for a worker.
-    fn waiting_in(&self, group: usize) -> usize {
-        let at_gates = self.gates[group]
-            .as_ref()
-            .map_or(0, |gates| gates.waiting());
-        self.admission[group].waiting() + at_gates
+    /// Which class of its group's queue a turn waits in, if that has classes.
+    fn queue_class(&self, group: usize, id: ReservationId) -> Option<usize> {
+        if self.config.queue.classes.is_empty() {
+            return None;
+        }
+        self.gates[group].as_ref()?.class(id)
+    }
+
+    /// Turns of the group that wait for a worker in that class of its queue, or in none.
+    fn waiting_in(&self, group: usize, class: Option<usize>) -> usize {
+        let in_none = self.admission[group].waiting();
+        let Some(gates) = &self.gates[group] else {
+            return in_none;
+        };
+        match class {
+            Some(class) => gates.waiting_of(class),
+            None if self.config.queue.classes.is_empty() => in_none + gates.waiting(),
+            None => in_none,
+        }
     }
 
     /// What a held turn waits in.
@@ -450,7 +476,7 @@ impl Scheduler {
         }
         let group = turn.route.group.index();
         let line = self.line_of(id, turn);
-        let gates = self.gates[group].as_ref();
+        let class = self.queue_class(group, id);
         let place = u32::try_from(line.place().unwrap_or(0)).unwrap_or(u32::MAX);
         let why = line.reason(&turn.wait.refusals);
         Some(Held {
@@ -458,9 +484,9 @@ impl Scheduler {
             place,
             why,
             waited: self.now.since(turn.since),
-            expected: self.expected(group, place, why),
+            expected: self.expected(group, class, place, why),
             priority: turn.priority,
-            class: gates.and_then(|gates| gates.class(id)),
+            class,
         })
     }
 

@@ -127,6 +127,8 @@ pub(super) struct Reservation {
 #[derive(Debug, Default)]
 pub(super) struct Wait {
     pub(super) was_held: bool,
+    /// The class of its group's queue that it waited in last, where that has classes.
+    pub(super) class: Option<usize>,
     /// The turn that it waits for, which computes its beginning; admission has not been asked.
     pub(super) following: Option<ReservationId>,
     pub(super) followed: Option<Followed>,

@@ -326,6 +326,11 @@ impl<L: Copy + Ord> Queue<L> {
         (!self.config.classes.is_empty()).then_some(turn.class)
     }
 
+    /// Turns that wait in that class.
+    pub(super) fn waiting_of(&self, class: usize) -> usize {
+        self.classes.get(class).map_or(0, |class| class.fair.len())
+    }
+
     /// The classes that have a name.
     pub(super) fn classes(&self) -> impl Iterator<Item = ClassState<'_>> {
         let named = self.config.classes.iter().zip(&self.classes);

@@ -122,3 +122,38 @@ fn a_turn_of_a_full_class_is_refused_and_leaves_nothing() {
     }
     bench.assert_empty();
 }
+
+/// A class that seldom goes is not told the pace of one that goes all the time.
+#[test]
+fn a_turn_is_told_the_pace_of_its_own_class() {
+    let class = |name: &str, max_tokens| ClassConfig {
+        name: name.into(),
+        max_tokens,
+        ..ClassConfig::default()
+    };
+    let mut bench = ordered(QueueConfig {
+        classes: vec![class("short", Some(1_000)), class("rest", None)],
+        ..QueueConfig::default()
+    });
+    let (mut running, _) = bench.go("r", &tokens(1, 640));
+    bench.go("s", &tokens(3, 640));
+    let long = bench.hold("long", &tokens(2, 64_000));
+    for n in 0..6 {
+        let short = bench.hold(&format!("s{n}"), &tokens(10 + n, 640));
+        bench.after(1);
+        bench.complete(running, &Completion::default());
+        let settled = bench.settled.pop().unwrap();
+        assert_eq!(settled.reservation, short);
+        running = short;
+    }
+    let short = bench.hold("short", &tokens(40, 640));
+    let held = |bench: &Bench, id| bench.scheduler.held(id).unwrap();
+    let told = |bench: &Bench, id| held(bench, id).expected;
+    assert_eq!(held(&bench, long).class, Some(1));
+    assert_eq!(told(&bench, long), None, "nobody of its class has gone");
+    let soon = told(&bench, short).unwrap();
+    assert!(soon < Micros::from_secs(2), "{soon:?}");
+    bench.after(30);
+    let stuck = told(&bench, short).unwrap();
+    assert!(stuck >= Micros::from_secs(28), "{stuck:?}");
+}
