@@ -196,7 +196,7 @@ for (const name of API_NAMES) {
     const cases: [Times, string][] = [
       [[10, 15], '5'],
       [[10.5, 15], '6'],
-      [[1, 15], '1'],
+      [[1, 15], '13'],
       [[200, 250], '59'],
       [[undefined, 7], '7'],
       [[undefined, 300], '59'],
