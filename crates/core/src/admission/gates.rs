@@ -20,18 +20,18 @@
 //!
 //! What runs is read from the load ledger. O(log waiting) a call, and O(workers) when a turn waits or
 //! somebody is let go. Holds what its turns and kept sessions are, nothing else.
-use std::collections::{BTreeMap, BTreeSet};
-
 use hashbrown::{HashMap, HashSet};
 
 use super::fair::{Ahead, Claimant, Weights};
 use super::queue::{ClassState, Entrant, Queue, QueueConfig};
-use super::refusal::{Refusal, Why};
+use super::refusal::Refusal;
 use crate::load::LoadLedger;
 use crate::{Error, Micros, ProgramId, ReservationId, Result, WorkerId};
 
+mod desks;
 mod homebound;
 
+use desks::{Desks, Lane};
 use homebound::Homebound;
 
 /// What is allowed.
@@ -93,43 +93,6 @@ pub struct Arrival {
     pub claimant: Claimant,
 }
 
-/// What turns wait for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Lane {
-    /// A worker that is open to anybody, or one of these.
-    Free {
-        /// That one keeps the session.
-        kept: Option<WorkerId>,
-        /// Others leave that one, and it does not keep the session.
-        staying: Option<WorkerId>,
-    },
-    /// A worker that may run one more turn: it is of no session that would be kept.
-    Loose,
-    /// That worker alone, which does not keep the session.
-    Pinned(WorkerId),
-    /// That worker alone, which keeps the session.
-    Bound(WorkerId),
-}
-
-/// A worker that takes turns.
-#[derive(Debug, Default)]
-struct Desk {
-    /// Whether it takes only those that may stay.
-    is_leaving: bool,
-    sessions: u32,
-    /// Those without a turn, by since when.
-    idle: BTreeSet<(Micros, ProgramId)>,
-}
-
-/// A session's place.
-#[derive(Clone, Copy, Debug)]
-struct Seat {
-    worker: WorkerId,
-    /// Turns that run or wait.
-    turns: u32,
-    idle_since: Micros,
-}
-
 #[derive(Clone, Copy, Debug)]
 struct Turn {
     arrival: Arrival,
@@ -163,14 +126,11 @@ pub struct Next {
 /// The gates of one group.
 #[derive(Debug)]
 pub struct Gates {
-    config: GateConfig,
-    desks: BTreeMap<WorkerId, Desk>,
-    seats: HashMap<ProgramId, Seat>,
+    desks: Desks,
     turns: HashMap<ReservationId, Turn>,
     queue: Queue<Lane>,
     /// Those in the queue that wait for their home as long as it is one.
     homebound: Homebound,
-    clock: Micros,
     /// No worker was open to the turn that the policy wanted to look at last.
     is_policy_blocked: bool,
 }
@@ -180,21 +140,18 @@ impl Gates {
     #[must_use]
     pub fn new(config: GateConfig, queue: QueueConfig, weights: &Weights) -> Self {
         Self {
-            config,
-            desks: BTreeMap::new(),
-            seats: HashMap::new(),
+            desks: Desks::new(config),
             turns: HashMap::new(),
             queue: Queue::new(queue, weights),
             homebound: Homebound::default(),
-            clock: Micros(0),
             is_policy_blocked: false,
         }
     }
 
     /// Notes the time, which never goes back.
     pub fn advance(&mut self, now: Micros) {
-        self.clock = self.clock.max(now);
-        self.queue.age(self.clock);
+        let now = self.desks.advance(now);
+        self.queue.age(now);
     }
 
     /// A turn has come. Of a ticket that is known already only where it may stay can be new.
@@ -210,14 +167,8 @@ impl Gates {
             held: None,
         };
         self.turns.insert(ticket, turn);
-        let seat = arrival
-            .program
-            .and_then(|p| Some((p, self.seats.get_mut(&p)?)));
-        if let Some((program, seat)) = seat {
-            seat.turns += 1;
-            if let Some(desk) = self.desks.get_mut(&seat.worker) {
-                desk.idle.remove(&(seat.idle_since, program));
-            }
+        if let Some(program) = arrival.program {
+            self.desks.come(program);
         }
     }
 
@@ -228,7 +179,7 @@ impl Gates {
         };
         turn.arrival.bound = bound;
         let arrival = turn.arrival;
-        self.queue.move_to(ticket, self.lane(&arrival));
+        self.queue.move_to(ticket, self.desks.lane(&arrival));
     }
 
     /// The turn waits for this worker as if it were pinned to it, for as long as that takes it; `None`: for
@@ -244,7 +195,7 @@ impl Gates {
         }
         if self.queue.contains(ticket) {
             self.note_home(ticket, &turn);
-            self.queue.move_to(ticket, self.lane(&turn.arrival));
+            self.queue.move_to(ticket, self.desks.lane(&turn.arrival));
         }
     }
 
@@ -295,15 +246,18 @@ impl Gates {
         let Some(turn) = self.turns.get(&ticket) else {
             return false;
         };
-        let lane = self.lane(&turn.arrival);
-        self.queue.has(lane) || !self.is_lane_open(lane, load)
+        let lane = self.desks.lane(&turn.arrival);
+        self.queue.has(lane) || !self.desks.is_lane_open(lane, load)
     }
 
     /// Whether some worker is open to a turn that has passed.
     #[must_use]
     pub fn is_open(&self, ticket: ReservationId, load: &LoadLedger) -> bool {
         let turn = self.turns.get(&ticket);
-        turn.is_none_or(|turn| self.is_lane_open(self.lane(&turn.arrival), load))
+        turn.is_none_or(|turn| {
+            self.desks
+                .is_lane_open(self.desks.lane(&turn.arrival), load)
+        })
     }
 
     /// The policy wants to look at a turn that it holds, and that a worker is open to, or none.
@@ -327,10 +281,11 @@ impl Gates {
         let entrant = Entrant {
             claimant: turn.arrival.claimant,
             tokens,
-            since: *turn.held.get_or_insert(self.clock),
+            since: *turn.held.get_or_insert(self.desks.clock()),
         };
         let turn = *turn;
-        self.queue.push(ticket, entrant, self.lane(&turn.arrival));
+        self.queue
+            .push(ticket, entrant, self.desks.lane(&turn.arrival));
         self.note_home(ticket, &turn);
     }
 
@@ -349,8 +304,8 @@ impl Gates {
             turn.arrival.bound = bound(ticket);
             let turn = *turn;
             // Its session may have lost its place meanwhile, once.
-            if !self.queue.move_to(ticket, self.lane(&turn.arrival)) {
-                let is_stale = self.queue.is_stale(ticket, self.clock);
+            if !self.queue.move_to(ticket, self.desks.lane(&turn.arrival)) {
+                let is_stale = self.queue.is_stale(ticket, self.desks.clock());
                 return Some(Next { ticket, is_stale });
             }
         }
@@ -358,7 +313,7 @@ impl Gates {
 
     /// So many tokens have to be computed for a turn that waits, as is known now.
     pub fn count_anew(&mut self, ticket: ReservationId, tokens: u32) {
-        self.queue.count_anew(ticket, tokens, self.clock);
+        self.queue.count_anew(ticket, tokens, self.desks.clock());
     }
 
     /// Takes the [next](Self::next) turn out of the queue, and says whether the policy has let it go.
@@ -380,17 +335,11 @@ impl Gates {
         let Some(arrival) = self.turns.get(&ticket).map(|turn| turn.arrival) else {
             return false;
         };
-        let is_there = self.desks.contains_key(&worker) && self.takes(worker, &arrival);
-        if !is_there || self.crowd(worker, load).is_none() {
+        if !self.desks.is_only_crowded(worker, &arrival, load) {
             return false;
         }
         if let Some(program) = arrival.program {
-            let seat = self.seats.get(&program);
-            let is_kept = seat.is_some_and(|seat| seat.worker == worker);
-            if !is_kept && self.no_seat(worker).is_some() {
-                return false;
-            }
-            self.keep(program, worker);
+            self.desks.keep(program, worker);
         }
         self.set_home(ticket, Some(worker));
         true
@@ -400,7 +349,7 @@ impl Gates {
     fn open(&self, load: &LoadLedger) -> Vec<Lane> {
         let lanes = self.queue.lanes().into_iter();
         lanes
-            .filter(|&lane| self.is_lane_open(lane, load))
+            .filter(|&lane| self.desks.is_lane_open(lane, load))
             .collect()
     }
 
@@ -413,39 +362,7 @@ impl Gates {
             turn.arrival.program
         });
         if let Some(program) = program {
-            self.keep(program, worker);
-        }
-    }
-
-    /// The session is kept by that worker, where that is counted; another one gives way where need be.
-    fn keep(&mut self, program: ProgramId, worker: WorkerId) {
-        let Some(most) = self.config.max_sessions else {
-            return;
-        };
-        if self
-            .seats
-            .get(&program)
-            .is_some_and(|seat| seat.worker == worker)
-        {
-            return;
-        }
-        let turns = self.seats.get(&program).map_or(1, |seat| seat.turns);
-        self.leave_seat(program);
-        let expired = self.expired(worker);
-        if let Some(desk) = self.desks.get(&worker) {
-            let is_full = desk.sessions >= most;
-            if let Some(oldest) = expired.filter(|_| is_full) {
-                self.leave_seat(oldest);
-            }
-        }
-        if let Some(desk) = self.desks.get_mut(&worker) {
-            desk.sessions += 1;
-            let seat = Seat {
-                worker,
-                turns,
-                idle_since: self.clock,
-            };
-            self.seats.insert(program, seat);
+            self.desks.keep(program, worker);
         }
     }
 
@@ -459,39 +376,20 @@ impl Gates {
         if let Some(home) = turn.arrival.home {
             self.homebound.remove(home, ticket);
         }
-        let Some(program) = turn.arrival.program else {
-            return;
-        };
-        let Some(seat) = self.seats.get_mut(&program) else {
-            return;
-        };
-        seat.turns = seat.turns.saturating_sub(1);
-        if seat.turns == 0 {
-            seat.idle_since = self.clock;
-            match self.desks.get_mut(&seat.worker) {
-                Some(desk) => _ = desk.idle.insert((self.clock, program)),
-                None => _ = self.seats.remove(&program),
-            }
+        if let Some(program) = turn.arrival.program {
+            self.desks.end(program);
         }
     }
 
     /// The session is about to come back: it counts as idle from now on.
     pub fn refresh(&mut self, now: Micros, program: ProgramId) {
         self.advance(now);
-        let Some(seat) = self.seats.get_mut(&program) else {
-            return;
-        };
-        if let Some(desk) = self.desks.get_mut(&seat.worker)
-            && desk.idle.remove(&(seat.idle_since, program))
-        {
-            seat.idle_since = self.clock;
-            desk.idle.insert((self.clock, program));
-        }
+        self.desks.refresh(program);
     }
 
     /// The session is over. A turn of it that is under way goes on.
     pub fn end_program(&mut self, program: ProgramId) {
-        self.leave_seat(program);
+        self.desks.leave_seat(program);
     }
 
     /// Replaces the live set. A worker that leaves it keeps only the sessions that have a turn running
@@ -499,36 +397,20 @@ impl Gates {
     pub fn set_workers(&mut self, now: Micros, live: impl Iterator<Item = WorkerId>) {
         self.advance(now);
         let live: HashSet<WorkerId> = live.collect();
-        self.desks.retain(|id, _| live.contains(id));
         let lost = |worker: &WorkerId| !live.contains(worker);
         let run = self.turns.values().filter_map(|turn| {
             let worker = turn.sent.filter(lost)?;
             Some((turn.arrival.program?, worker))
         });
         let run: HashSet<(ProgramId, WorkerId)> = run.collect();
-        self.seats
-            .retain(|&program, seat| !lost(&seat.worker) || run.contains(&(program, seat.worker)));
-        for id in live {
-            self.desks.entry(id).or_insert_with(|| {
-                let kept = self.seats.values().filter(|seat| seat.worker == id).count();
-                Desk {
-                    sessions: u32::try_from(kept).unwrap_or(u32::MAX),
-                    ..Desk::default()
-                }
-            });
-        }
+        self.desks.set_workers(&live, &run);
     }
 
     /// These workers of the live set take only those that may stay there. O(turns).
     pub fn set_leaving(&mut self, leaving: &[WorkerId]) {
-        let mut is_news = false;
-        for (id, desk) in &mut self.desks {
-            let before = std::mem::replace(&mut desk.is_leaving, leaving.contains(id));
-            is_news |= before != desk.is_leaving;
-        }
-        if is_news {
+        if self.desks.set_leaving(leaving) {
             let waiting = self.turns.iter().map(|(&id, turn)| (id, turn.arrival));
-            let mut lanes: Vec<_> = waiting.map(|(id, a)| (id, self.lane(&a))).collect();
+            let mut lanes: Vec<_> = waiting.map(|(id, a)| (id, self.desks.lane(&a))).collect();
             lanes.sort_unstable();
             for (ticket, lane) in lanes {
                 self.queue.move_to(ticket, lane);
@@ -539,27 +421,19 @@ impl Gates {
     /// When time alone may open a worker to somebody who waits.
     #[must_use]
     pub fn next_wake(&self) -> Option<Micros> {
-        self.config.max_sessions?;
         if self.queue.is_empty() && !self.is_policy_blocked {
             return None;
         }
-        let ends = self.desks.values().filter_map(|desk| {
-            let ends = desk
-                .idle
-                .iter()
-                .map(|(since, _)| since.plus(self.config.session_idle));
-            ends.into_iter().find(|&end| end > self.clock)
-        });
-        ends.min()
+        self.desks.next_end()
     }
 
     /// Whether a worker may take the turn now.
     #[must_use]
     pub fn admits(&self, ticket: ReservationId, worker: WorkerId, load: &LoadLedger) -> bool {
         let arrival = self.turns.get(&ticket).map(|turn| turn.arrival);
-        let takes = arrival.is_none_or(|arrival| self.takes(worker, &arrival));
+        let takes = arrival.is_none_or(|arrival| self.desks.takes(worker, &arrival));
         let program = arrival.and_then(|arrival| arrival.program);
-        takes && self.shut(program, worker, load).is_none()
+        takes && self.desks.shut(program, worker, load).is_none()
     }
 
     /// Why each worker does not take the turn now.
@@ -567,16 +441,7 @@ impl Gates {
         let Some(turn) = self.turns.get(&ticket) else {
             return;
         };
-        let arrival = &turn.arrival;
-        let only = self.only(arrival);
-        let may = self.desks.keys().filter(|&&id| {
-            let is_asked = only.is_none_or(|only| only == id);
-            is_asked && self.takes(id, arrival)
-        });
-        out.extend(may.filter_map(|&worker| {
-            let why = self.shut(arrival.program, worker, load)?;
-            Some(Refusal { worker, why })
-        }));
+        self.desks.refusals(&turn.arrival, load, out);
     }
 
     /// Whether the turn waits here.
@@ -616,116 +481,7 @@ impl Gates {
     /// Sessions that a worker keeps, as far as they are counted.
     #[must_use]
     pub fn sessions(&self, worker: WorkerId) -> u32 {
-        self.desks.get(&worker).map_or(0, |desk| desk.sessions)
-    }
-
-    fn lane(&self, arrival: &Arrival) -> Lane {
-        let Some(program) = arrival.program else {
-            return arrival.pin.map_or(Lane::Loose, Lane::Bound);
-        };
-        let seat = self.seats.get(&program).map(|seat| seat.worker);
-        match (self.only(arrival), seat) {
-            (None, seat) => Lane::Free {
-                kept: seat.filter(|&kept| self.takes(kept, arrival)),
-                staying: arrival
-                    .bound
-                    .filter(|&id| seat != Some(id) && self.is_leaving(id)),
-            },
-            (Some(pin), Some(kept)) if kept == pin => Lane::Bound(pin),
-            (Some(pin), _) => Lane::Pinned(pin),
-        }
-    }
-
-    /// The only worker that the turn waits for, if there is such a one.
-    fn only(&self, arrival: &Arrival) -> Option<WorkerId> {
-        let takes = |home: &WorkerId| self.desks.contains_key(home) && self.takes(*home, arrival);
-        arrival.pin.or(arrival.home.filter(takes))
-    }
-
-    fn is_leaving(&self, worker: WorkerId) -> bool {
-        self.desks.get(&worker).is_some_and(|desk| desk.is_leaving)
-    }
-
-    /// Whether the worker would take the turn if it had a place for it.
-    fn takes(&self, worker: WorkerId, arrival: &Arrival) -> bool {
-        let stays = arrival.pin == Some(worker) || arrival.bound == Some(worker);
-        stays || !self.is_leaving(worker)
-    }
-
-    fn is_lane_open(&self, lane: Lane, load: &LoadLedger) -> bool {
-        let newcomers = || {
-            let desks = self.desks.iter().filter(|(_, desk)| !desk.is_leaving);
-            desks.map(|(&id, _)| id)
-        };
-        let is_any =
-            || self.desks.is_empty() || newcomers().any(|id| self.is_open_to_anybody(id, load));
-        // Nobody is left to wait for where a worker has gone.
-        let has_left = |id: WorkerId| !self.desks.contains_key(&id);
-        match lane {
-            Lane::Free { kept, staying } => {
-                let is_kept = |id| !has_left(id) && self.crowd(id, load).is_none();
-                let stays = |id| !has_left(id) && self.is_open_to_anybody(id, load);
-                kept.is_some_and(is_kept) || staying.is_some_and(stays) || is_any()
-            }
-            Lane::Loose => {
-                let is_free = |id| self.crowd(id, load).is_none();
-                self.desks.is_empty() || newcomers().any(is_free)
-            }
-            Lane::Pinned(id) => has_left(id) || self.is_open_to_anybody(id, load),
-            Lane::Bound(id) => has_left(id) || self.crowd(id, load).is_none(),
-        }
-    }
-
-    fn is_open_to_anybody(&self, worker: WorkerId, load: &LoadLedger) -> bool {
-        self.crowd(worker, load).is_none() && self.no_seat(worker).is_none()
-    }
-
-    /// Why the worker does not take a turn of this session, if it is shut to it.
-    fn shut(&self, program: Option<ProgramId>, worker: WorkerId, load: &LoadLedger) -> Option<Why> {
-        let seat = program.map(|program| self.seats.get(&program));
-        let is_kept = match seat {
-            None => true,
-            Some(seat) => seat.is_some_and(|seat| seat.worker == worker),
-        };
-        let crowd = self.crowd(worker, load);
-        crowd.or_else(|| if is_kept { None } else { self.no_seat(worker) })
-    }
-
-    /// It runs as many turns as are allowed.
-    fn crowd(&self, worker: WorkerId, load: &LoadLedger) -> Option<Why> {
-        let most = self.config.max_running?;
-        let own = load.load(worker).unwrap_or_default().requests;
-        let turns = own.saturating_add(load.untracked(worker).requests);
-        (own > 0 && turns >= most).then_some(Why::MaxRunning { turns, most })
-    }
-
-    /// It keeps as many sessions as are allowed, and none that may go.
-    fn no_seat(&self, worker: WorkerId) -> Option<Why> {
-        let most = self.config.max_sessions?;
-        let desk = self.desks.get(&worker)?;
-        let is_full = desk.sessions >= most && self.expired(worker).is_none();
-        let first = desk.idle.first();
-        is_full.then(|| Why::MaxSessions {
-            sessions: desk.sessions,
-            most,
-            next_end: first.map(|(since, _)| since.plus(self.config.session_idle)),
-        })
-    }
-
-    /// The session that has been idle longest there, if for long enough.
-    fn expired(&self, worker: WorkerId) -> Option<ProgramId> {
-        let &(since, program) = self.desks.get(&worker)?.idle.first()?;
-        (since.plus(self.config.session_idle) <= self.clock).then_some(program)
-    }
-
-    fn leave_seat(&mut self, program: ProgramId) {
-        let Some(seat) = self.seats.remove(&program) else {
-            return;
-        };
-        if let Some(desk) = self.desks.get_mut(&seat.worker) {
-            desk.sessions -= 1;
-            desk.idle.remove(&(seat.idle_since, program));
-        }
+        self.desks.sessions(worker)
     }
 }
 

@@ -356,9 +356,9 @@ impl Driver {
             assert_eq!(self.gates.sessions(WorkerId(id)), kept);
             assert!(self.config.max_sessions.is_none_or(|most| kept <= most));
         }
-        assert_eq!(self.gates.seats.len(), self.kept.len());
+        assert_eq!(self.gates.desks.kept(), self.kept.len());
         if let Some(wake) = self.gates.next_wake() {
-            assert!(wake > self.gates.clock && !self.waiting.is_empty());
+            assert!(wake > self.gates.desks.clock() && !self.waiting.is_empty());
         }
     }
 }
@@ -392,7 +392,6 @@ proptest! {
         for program in 0..8 {
             driver.apply(&Op::EndProgram { program });
         }
-        prop_assert!(driver.gates.turns.is_empty() && driver.gates.seats.is_empty());
-        prop_assert!(driver.gates.desks.values().all(|d| d.sessions == 0 && d.idle.is_empty()));
+        prop_assert!(driver.gates.turns.is_empty() && driver.gates.desks.is_idle());
     }
 }
