@@ -101,15 +101,21 @@ for (const [how, [named, event, told, held]] of Object.entries(CASES)) {
   })
 }
 
-test('a tool that has ended keeps the room of its session again', async (t) => {
-  const { isHeld, status } = await crowded(t, CLAUDE, ['ended', { headers: OWN, body: HOOK }])
-  t.deepEqual({ isHeld, status }, { isHeld: true, status: 204 })
+/** A gateway, and what it tells its scheduler of tools. */
+async function listening(t: ExecutionContext) {
   const scheduler = new Scheduler({ workers: [{ url: 'http://a' }] })
   t.teardown(() => scheduler.close())
   const told: unknown[] = []
   scheduler.toolStarted = (...given) => told.push(['started', ...given])
   scheduler.toolEnded = (...given) => told.push(['ended', ...given])
   const gateway = await openGateway(t, { scheduler })
+  return { scheduler, gateway, told }
+}
+
+test('a tool that has ended keeps the room of its session again', async (t) => {
+  const { isHeld, status } = await crowded(t, CLAUDE, ['ended', { headers: OWN, body: HOOK }])
+  t.deepEqual({ isHeld, status }, { isHeld: true, status: 204 })
+  const { gateway, told } = await listening(t)
   for (const event of ['started', LONG, 'ended']) {
     await send(`${gateway.url}/tools/${event}`, { body: HOOK })
   }
@@ -124,12 +130,7 @@ test('a tool that has ended keeps the room of its session again', async (t) => {
 test('the hook of the guide tells the gateway what it is told', async (t) => {
   const guide = readFileSync(join(__dirname, '../docs/guides/admission.md'), 'utf8')
   const script = /```sh\n(#!\/bin\/sh\n# warmpath-hook.*?)```/s.exec(guide)?.[1] ?? ''
-  const scheduler = new Scheduler({ workers: [{ url: 'http://a' }] })
-  t.teardown(() => scheduler.close())
-  const told: unknown[] = []
-  scheduler.toolStarted = (...given) => told.push(['started', ...given])
-  scheduler.toolEnded = (...given) => told.push(['ended', ...given])
-  const gateway = await openGateway(t, { scheduler })
+  const { scheduler, gateway, told } = await listening(t)
   const env = {
     ...process.env,
     ANTHROPIC_BASE_URL: gateway.url,

@@ -231,11 +231,10 @@ fn whoever_greets_and_leaves_is_tried_again_ever_less_often() {
     assert_eq!(pause(&mut bench, other), 100);
 }
 
-#[test]
-fn a_connection_that_nobody_ended_is_found_to_be_dead() {
-    let listener = listener();
-    let mut bench = Bench::to(&listener);
-    let other = accepted(&mut bench, &listener);
+/// A peer that has answered the first of two pings.
+fn pinged_twice(listener: &StdListener) -> (Bench, StdStream) {
+    let mut bench = Bench::to(listener);
+    let other = accepted(&mut bench, listener);
     let mut other = bench.greet(other);
     bench.expect(&mut other, PING);
     other.write_all(PONG).expect("an answer");
@@ -244,6 +243,13 @@ fn a_connection_that_nobody_ended_is_found_to_be_dead() {
     }
     bench.later(6);
     bench.expect(&mut other, PING);
+    (bench, other)
+}
+
+#[test]
+fn a_connection_that_nobody_ended_is_found_to_be_dead() {
+    let listener = listener();
+    let (mut bench, _other) = pinged_twice(&listener);
     assert!(bench.status().is_connected);
     assert_eq!(bench.notices(), []);
     bench.later(16);
@@ -263,16 +269,7 @@ fn a_connection_that_nobody_ended_is_found_to_be_dead() {
 #[test]
 fn an_answer_that_only_waits_to_be_read_counts() {
     let listener = listener();
-    let mut bench = Bench::to(&listener);
-    let other = accepted(&mut bench, &listener);
-    let mut other = bench.greet(other);
-    bench.expect(&mut other, PING);
-    other.write_all(PONG).expect("an answer");
-    for _ in 0..5 {
-        bench.turn();
-    }
-    bench.later(6);
-    bench.expect(&mut other, PING);
+    let (mut bench, mut other) = pinged_twice(&listener);
     other.write_all(PONG).expect("an answer");
     std::thread::sleep(Duration::from_millis(50));
     bench.later(60);
