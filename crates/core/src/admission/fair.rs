@@ -1,18 +1,18 @@
 //! Who of those that wait goes first?
 //!
-//! Higher classes go first, and within a class the tenants share by weight: start-time fair queueing
+//! Higher levels go first, and within a level the tenants share by weight: start-time fair queueing
 //! (Goyal, Vin and Cheng 1996), in tokens of prompt to be computed. Each tenant has a start, which
 //! grows by the cost of what goes, over its weight; the least start is next, and of equal ones the
-//! turn that came first. So a flood holds only itself. One tenant's turns of one class go by their
+//! turn that came first. So a flood holds only itself. One tenant's turns of one level go by their
 //! [`Rank`], without one as they came. A tenant is charged when its turn goes, not when it comes, so what
 //! is withdrawn costs nothing.
 //!
-//! Lower classes do not starve: after [`PASSES`] turns in a row that have passed an older one of a
-//! lower class, the oldest of those goes.
+//! Lower levels do not starve: after [`PASSES`] turns in a row that have passed an older one of a
+//! lower level, the oldest of those goes.
 //!
 //! Turns may wait in several lanes, such as one for each worker that some are bound to; the first of
 //! the lanes that are open is asked for. A tenant has one start over all lanes. O(log waiting) a call
-//! and lane, times the classes in use; who is ahead of a turn is counted by tenants, see [`Line`] for
+//! and lane, times the levels in use; who is ahead of a turn is counted by tenants, see [`Line`] for
 //! what one costs. Starts of tenants that do not wait are kept while they are ahead, at most
 //! [`MAX_IDLE`] of them.
 mod line;
@@ -27,7 +27,7 @@ use self::line::{Entry, Line, Sum};
 use super::queue::Rank;
 use crate::{ReservationId, Result};
 
-/// Turns in a row that may pass an older one of a lower class.
+/// Turns in a row that may pass an older one of a lower level.
 pub const PASSES: u32 = 7;
 /// Tenants, or turns of a policy that keeps no sums, that are counted one by one to tell a place.
 pub const COUNTED: usize = 512;
@@ -55,7 +55,7 @@ impl TenantKey {
 pub struct Claimant {
     /// Who pays.
     pub tenant: TenantKey,
-    /// Its class: higher goes first, below 0 goes after the ordinary.
+    /// Its priority: higher goes first, below 0 goes after the ordinary.
     pub priority: i16,
 }
 
@@ -111,19 +111,19 @@ pub enum Behind {
     Earlier,
     /// Turns of other tenants that came later too, because its own has had or asks for more.
     Share,
-    /// Turns of a higher class.
-    Class,
+    /// Turns of a higher priority.
+    Priority,
 }
 
 /// The order of those that wait.
 #[derive(Debug)]
 pub(super) struct FairQueue<L> {
-    classes: BTreeMap<Reverse<i16>, Class<L>>,
+    levels: BTreeMap<Reverse<i16>, Level<L>>,
     tickets: HashMap<ReservationId, Place<L>>,
     weights: Weights,
     next: u64,
     passed: u32,
-    /// Turns in a row that may pass an older one of a lower class.
+    /// Turns in a row that may pass an older one of a lower level.
     most: u32,
 }
 
@@ -137,7 +137,7 @@ struct Place<L> {
 
 /// The turns of one priority.
 #[derive(Debug)]
-struct Class<L> {
+struct Level<L> {
     /// The least start of those that waited when the last one went.
     now: u64,
     flows: HashMap<TenantKey, Flow<L>>,
@@ -146,7 +146,7 @@ struct Class<L> {
     idle: BTreeSet<(u64, TenantKey)>,
 }
 
-/// The turns of a class that wait for the same.
+/// The turns of a level that wait for the same.
 #[derive(Debug, Default)]
 struct Lane {
     /// Each tenant's first, by its start.
@@ -154,7 +154,7 @@ struct Lane {
     arrivals: BTreeMap<u64, ReservationId>,
 }
 
-/// The turns of one tenant in a class.
+/// The turns of one tenant in a level.
 #[derive(Debug)]
 struct Flow<L> {
     start: u64,
@@ -165,7 +165,7 @@ struct Flow<L> {
 impl<L: Copy + Ord> FairQueue<L> {
     pub(super) fn new(weights: Weights) -> Self {
         Self {
-            classes: BTreeMap::new(),
+            levels: BTreeMap::new(),
             tickets: HashMap::new(),
             weights,
             next: 0,
@@ -174,7 +174,7 @@ impl<L: Copy + Ord> FairQueue<L> {
         }
     }
 
-    /// One whose lower classes wait for as long as higher ones come.
+    /// One whose lower levels wait for as long as higher ones come.
     pub(super) fn strict(weights: Weights) -> Self {
         Self {
             most: u32::MAX,
@@ -192,9 +192,9 @@ impl<L: Copy + Ord> FairQueue<L> {
 
     /// Whether somebody waits in this lane.
     pub(super) fn has(&self, lane: L) -> bool {
-        self.classes
+        self.levels
             .values()
-            .any(|class| class.lanes.contains_key(&lane))
+            .any(|level| level.lanes.contains_key(&lane))
     }
 
     /// Puts a turn behind those of its tenant. A ticket that waits already stays where it is.
@@ -218,8 +218,8 @@ impl<L: Copy + Ord> FairQueue<L> {
         let rank = rank.numbered(self.next);
         self.next += 1;
         let cost = self.cost(tenant, tokens);
-        let class = self.classes.entry(Reverse(priority)).or_default();
-        class.push(tenant, lane, Entry { rank, ticket, cost });
+        let level = self.levels.entry(Reverse(priority)).or_default();
+        level.push(tenant, lane, Entry { rank, ticket, cost });
         let place = Place {
             priority,
             tenant,
@@ -236,8 +236,8 @@ impl<L: Copy + Ord> FairQueue<L> {
 
     /// The next of these lanes.
     pub(super) fn first(&self, open: &[L]) -> Option<ReservationId> {
-        let (&Reverse(top), ticket) = self.classes.iter().find_map(|(priority, class)| {
-            let lanes = open.iter().filter_map(|lane| class.lanes.get(lane));
+        let (&Reverse(top), ticket) = self.levels.iter().find_map(|(priority, level)| {
+            let lanes = open.iter().filter_map(|lane| level.lanes.get(lane));
             let first = lanes.filter_map(|lane| lane.heads.first().zip(Some(lane)));
             let (&(_, rank, _), lane) =
                 first.min_by_key(|&(&(start, rank, _), _)| (start, rank))?;
@@ -252,20 +252,20 @@ impl<L: Copy + Ord> FairQueue<L> {
         Some(ticket)
     }
 
-    /// The turn that has waited longest in a class below this one.
+    /// The turn that has waited longest in a level below this one.
     fn oldest_below(&self, priority: i16, open: &[L]) -> Option<(u64, ReservationId)> {
-        let below = self.classes.range((
+        let below = self.levels.range((
             std::ops::Bound::Excluded(Reverse(priority)),
             std::ops::Bound::Unbounded,
         ));
-        let lanes = below.flat_map(|(_, class)| open.iter().filter_map(|l| class.lanes.get(l)));
+        let lanes = below.flat_map(|(_, level)| open.iter().filter_map(|l| level.lanes.get(l)));
         let oldest = lanes.filter_map(|lane| lane.arrivals.first_key_value());
         oldest.map(|(&number, &ticket)| (number, ticket)).min()
     }
 
     /// The turn that has waited longest.
     pub(super) fn oldest(&self) -> Option<ReservationId> {
-        let lanes = self.classes.values().flat_map(|class| class.lanes.values());
+        let lanes = self.levels.values().flat_map(|level| level.lanes.values());
         let oldest = lanes.filter_map(|lane| lane.arrivals.first_key_value());
         oldest.min().map(|(_, &ticket)| ticket)
     }
@@ -289,10 +289,10 @@ impl<L: Copy + Ord> FairQueue<L> {
             return false;
         };
         let before = std::mem::replace(place, Place { lane, ..*place });
-        if let Some(class) = self.classes.get_mut(&Reverse(before.priority))
-            && let Some(entry) = class.take(&before, false)
+        if let Some(level) = self.levels.get_mut(&Reverse(before.priority))
+            && let Some(entry) = level.take(&before, false)
         {
-            class.push(before.tenant, lane, entry);
+            level.push(before.tenant, lane, entry);
         }
         true
     }
@@ -305,10 +305,10 @@ impl<L: Copy + Ord> FairQueue<L> {
         let rank = rank.numbered(place.rank.number());
         let before = std::mem::replace(place, Place { rank, ..*place });
         let cost = self.cost(before.tenant, tokens);
-        if let Some(class) = self.classes.get_mut(&Reverse(before.priority))
-            && class.take(&before, false).is_some()
+        if let Some(level) = self.levels.get_mut(&Reverse(before.priority))
+            && level.take(&before, false).is_some()
         {
-            class.push(before.tenant, before.lane, Entry { rank, ticket, cost });
+            level.push(before.tenant, before.lane, Entry { rank, ticket, cost });
         }
     }
 
@@ -322,11 +322,11 @@ impl<L: Copy + Ord> FairQueue<L> {
             return false;
         };
         let priority = Reverse(place.priority);
-        if let Some(class) = self.classes.get_mut(&priority) {
-            class.take(&place, is_charged);
+        if let Some(level) = self.levels.get_mut(&priority) {
+            level.take(&place, is_charged);
             // Nobody waits any more, so nobody is ahead of anybody.
-            if class.lanes.is_empty() {
-                self.classes.remove(&priority);
+            if level.lanes.is_empty() {
+                self.levels.remove(&priority);
             }
         }
         true
@@ -336,16 +336,16 @@ impl<L: Copy + Ord> FairQueue<L> {
     pub(super) fn ahead(&self, ticket: ReservationId) -> Option<Ahead> {
         let own = self.tickets.get(&ticket)?;
         let mut higher = 0;
-        for (&Reverse(priority), class) in &self.classes {
-            let Some(lane) = class.lanes.get(&own.lane) else {
+        for (&Reverse(priority), level) in &self.levels {
+            let Some(lane) = level.lanes.get(&own.lane) else {
                 continue;
             };
             if priority > own.priority {
                 higher += lane.arrivals.len();
             } else if priority == own.priority {
-                let (turns, is_overtaken) = class.ahead(own, lane);
+                let (turns, is_overtaken) = level.ahead(own, lane);
                 let behind = match (higher, is_overtaken) {
-                    (1.., _) => Behind::Class,
+                    (1.., _) => Behind::Priority,
                     (0, true) => Behind::Share,
                     (0, false) => Behind::Earlier,
                 };
@@ -359,9 +359,9 @@ impl<L: Copy + Ord> FairQueue<L> {
     /// Every ticket of a lane as they will go, from 1. O(waiting log waiting).
     #[cfg(test)]
     pub(super) fn places(&self, lane: L, out: &mut Vec<ReservationId>) {
-        for class in self.classes.values() {
+        for level in self.levels.values() {
             let mut keys = Vec::new();
-            for flow in class.flows.values() {
+            for flow in level.flows.values() {
                 let mut start = flow.start;
                 for entry in flow.lanes.get(&lane).into_iter().flat_map(Line::iter) {
                     keys.push((start, entry.rank, entry.ticket));
@@ -375,19 +375,19 @@ impl<L: Copy + Ord> FairQueue<L> {
 
     /// Lanes that somebody waits in.
     pub(super) fn lanes(&self) -> BTreeSet<L> {
-        let lanes = self.classes.values().flat_map(|class| class.lanes.keys());
+        let lanes = self.levels.values().flat_map(|level| level.lanes.keys());
         lanes.copied().collect()
     }
 
     /// The tenants' starts, for tests: charges are never forgotten while somebody waits.
     #[cfg(test)]
     fn start(&self, priority: i16, tenant: TenantKey) -> Option<u64> {
-        let class = self.classes.get(&Reverse(priority))?;
-        class.flows.get(&tenant).map(|flow| flow.start)
+        let level = self.levels.get(&Reverse(priority))?;
+        level.flows.get(&tenant).map(|flow| flow.start)
     }
 }
 
-impl<L> Default for Class<L> {
+impl<L> Default for Level<L> {
     fn default() -> Self {
         Self {
             now: 0,
@@ -398,7 +398,7 @@ impl<L> Default for Class<L> {
     }
 }
 
-impl<L: Copy + Ord> Class<L> {
+impl<L: Copy + Ord> Level<L> {
     fn push(&mut self, tenant: TenantKey, lane: L, entry: Entry) {
         let now = self.now;
         let flow = self.flows.entry(tenant).or_insert_with(|| Flow {

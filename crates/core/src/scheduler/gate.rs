@@ -79,7 +79,7 @@ impl Line {
             }
         };
         match ahead.map(|ahead| ahead.behind) {
-            Some(Behind::Class) => HoldReason::Priority,
+            Some(Behind::Priority) => HoldReason::Priority,
             Some(Behind::Share) => HoldReason::TenantShare,
             Some(Behind::Earlier) | None => no_room,
         }

@@ -117,7 +117,7 @@ pub(super) struct Reservation {
     /// How its model was chosen, until its receipt is written.
     pub(super) model: Option<Arc<ModelNote>>,
     pub(super) since: Micros,
-    /// Its class in a queue.
+    /// How urgent it is where turns wait.
     pub(super) priority: i16,
     pub(super) wait: Wait,
     pub(super) state: State,

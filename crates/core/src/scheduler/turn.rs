@@ -131,7 +131,7 @@ pub struct Turn<'a> {
     pub ask: Ask,
     /// The one worker that may take it, by the caller's wish.
     pub pin: Option<WorkerId>,
-    /// Its class where it has to wait: higher goes first, 0 is ordinary.
+    /// How urgent it is where it has to wait: higher goes first, 0 is ordinary.
     pub priority: i16,
     /// Tool calls that the turn answers.
     pub tool_results: Ids<'a>,

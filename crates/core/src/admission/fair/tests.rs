@@ -95,16 +95,16 @@ fn what_is_withdrawn_costs_its_tenant_nothing() {
 }
 
 #[test]
-fn a_higher_class_goes_first_and_a_lower_one_is_passed_a_few_times_at_most() {
+fn a_higher_priority_goes_first_and_a_lower_one_is_passed_a_few_times_at_most() {
     let mut queue = queue(&[]);
     queue.push(ReservationId(1), whose("a", -5), 0, 1);
     queue.push(ReservationId(2), whose("a", 0), 0, 1);
     for n in 0..50 {
         queue.push(ReservationId(100 + n), whose("a", 3), 0, 1);
     }
-    assert_eq!(behind(&queue, ReservationId(2)), Some(Behind::Class));
+    assert_eq!(behind(&queue, ReservationId(2)), Some(Behind::Priority));
     queue.push(ReservationId(3), whose("b", 0), 0, 1);
-    assert_eq!(behind(&queue, ReservationId(3)), Some(Behind::Class));
+    assert_eq!(behind(&queue, ReservationId(3)), Some(Behind::Priority));
     let order: Vec<u64> = std::iter::from_fn(|| go(&mut queue, &[0])).collect();
     let at = |n| order.iter().position(|&other| other == n).unwrap();
     assert_eq!(order[..7], [100, 101, 102, 103, 104, 105, 106]);
@@ -112,7 +112,7 @@ fn a_higher_class_goes_first_and_a_lower_one_is_passed_a_few_times_at_most() {
     assert_eq!((at(1), at(2), at(3)), (7, 15, 52));
     queue.push(ReservationId(4), whose("a", 0), 0, 1);
     queue.push(ReservationId(5), whose("a", 3), 0, 1);
-    assert_eq!(behind(&queue, ReservationId(4)), Some(Behind::Class));
+    assert_eq!(behind(&queue, ReservationId(4)), Some(Behind::Priority));
     assert!(queue.remove(ReservationId(5)));
     assert_eq!(behind(&queue, ReservationId(4)), Some(Behind::Earlier));
 }
@@ -214,7 +214,7 @@ impl Model {
         entry.2 = lane;
         match self.waiting.iter().any(|w| w.0 == entry.0) {
             true => self.push(entry),
-            // It is all that its class has, which stays as it is.
+            // It is all that its level has, which stays as it is.
             false => {
                 let now = self.now.get(&entry.0).copied().unwrap_or(0);
                 let start = self.starts.entry((entry.0, entry.1)).or_default();
@@ -246,8 +246,8 @@ impl Model {
     fn take(&mut self, number: u64, open: Option<&[u8]>) {
         let at = self.waiting.iter().position(|w| w.3 == number).unwrap();
         let (priority, tenant, _, _, cost, _) = self.waiting[at];
-        let of_class = || self.waiting.iter().filter(|w| w.0 == priority);
-        let least = of_class().map(|w| self.starts[&(w.0, w.1)]).min().unwrap();
+        let of_level = || self.waiting.iter().filter(|w| w.0 == priority);
+        let least = of_level().map(|w| self.starts[&(w.0, w.1)]).min().unwrap();
         if let Some(open) = open {
             let below = self
                 .waiting
@@ -318,11 +318,11 @@ proptest! {
         let mut waiting: Vec<u64> = model.waiting.iter().map(|w| w.3).collect();
         waiting.sort_unstable();
         prop_assert_eq!(rest, waiting);
-        prop_assert!(queue.is_empty() && queue.classes.is_empty());
+        prop_assert!(queue.is_empty() && queue.levels.is_empty());
     }
 
     #[test]
-    fn one_tenant_of_one_class_goes_as_it_came(
+    fn one_tenant_of_one_priority_goes_as_it_came(
         tokens in proptest::collection::vec(0..100_000_u32, 1..60),
         gone in proptest::collection::vec(0..60_u64, 0..10),
     ) {
