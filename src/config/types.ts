@@ -339,7 +339,7 @@ export interface ScoreOptions {
   queuePatience?: number
   /**
    * How much of what turns teach of their workers' times counts. Default 1: a worker that takes three times
-   * as long as the others of its group costs three times as much; one that is within a quarter of the usual
+   * as long as the others of its group costs up to three times as much; one that is within a quarter of the usual
    * time counts as usual. Needs streamed answers, of which the first token is seen. 0, as the published
    * router: nothing is learnt, all are equally fast.
    */

@@ -147,7 +147,8 @@ impl Stream {
 
     /// The publisher has sent something.
     pub fn message(&mut self, now: Micros, parts: &Parts) -> Option<Ask> {
-        let Some(message) = Message::parse(parts) else {
+        // The number that ends a replay is nobody's: what follows it would be before it for ever.
+        let Some(message) = Message::parse(parts).filter(|message| !message.is_end()) else {
             self.unreadable();
             return None;
         };

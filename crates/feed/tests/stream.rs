@@ -130,6 +130,22 @@ fn who_joins_late_has_what_the_publisher_kept() {
 }
 
 #[test]
+fn the_number_that_ends_a_replay_is_of_no_message() {
+    for has_replay in [true, false] {
+        let mut bench = Bench::new(has_replay);
+        bench.stream.connected(bench.now);
+        bench.end();
+        bench.live_message(0);
+        bench.taken();
+        assert_eq!(bench.stream.message(bench.now, &end()), None);
+        assert_eq!(bench.status().unreadable, 1);
+        bench.taken();
+        assert_eq!(bench.live_message(1), None);
+        assert_eq!(bench.taken(), events([1]), "the next one is taken");
+    }
+}
+
+#[test]
 fn an_engine_that_has_said_nothing_is_known_to_be_empty() {
     let mut bench = Bench::new(true);
     bench.stream.connected(bench.now);

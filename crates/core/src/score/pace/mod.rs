@@ -4,10 +4,11 @@
 //! token against the tokens that had to be computed until then (those that waited before it too), and the
 //! time of an answer against its tokens, what else ran and how much of the cache that read. One fit for
 //! the group ([`fit`]) says what such a work takes as a rule; a worker's **pace** is what its own turns
-//! took over that, in hundredths of the group's:
+//! took over what they take on the usual worker, in hundredths. The usual worker is the lower median, so
+//! that one outlier, however slow, makes none of its equals look quick beside a twin that has few turns:
 //!
 //! ```text
-//! rule  = Σ times / Σ fitted times                         over the group's workers
+//! rule  = lower median of (own times / own fitted times)   over the group's workers that have turns
 //! pace  = (own times / rule + prior) / (own fitted times + prior)
 //! cost  = prefill·prefill_pace·(uncached work) + decode_pace·(blocks in use)
 //! ```
@@ -20,6 +21,8 @@
 
 mod fetch;
 mod fit;
+
+use smallvec::SmallVec;
 
 use crate::score::kv::{KvConfig, KvLoad};
 use crate::{Error, GroupId, Micros, Result, WorkerId};
@@ -152,7 +155,7 @@ enum Kind {
 struct Group {
     members: Vec<WorkerId>,
     fits: [Fit; 2],
-    /// Times over fitted times, of the whole group; 0 while it is not known.
+    /// Times over fitted times, of the usual worker; 0 while it is not known.
     rules: [f64; 2],
     tiers: [Fetch; 3],
     turns: usize,
@@ -351,9 +354,15 @@ impl Paces {
             }
         }
         for (at, all) in typical.iter().enumerate() {
-            let rule = all.time / group.fits[at].time(&all.work);
-            let is_known = all.count >= KNOWN && rule.is_finite() && rule > 0.0;
-            group.rules[at] = if is_known { rule } else { 0.0 };
+            let fit = &group.fits[at];
+            let sums = group
+                .members
+                .iter()
+                .map(|id| &self.members[id.index()].sums[at]);
+            let known = sums.filter(|own| own.count >= OWN);
+            let ratios = known.map(|own| own.time / fit.time(&own.work));
+            let usual = lower_median(ratios.filter(|ratio| ratio.is_finite() && *ratio > 0.0));
+            group.rules[at] = usual.filter(|_| all.count >= KNOWN).unwrap_or(0.0);
         }
         for &worker in &group.members {
             let member = &mut self.members[worker.index()];
@@ -381,6 +390,14 @@ fn prompt_work(waiting: u64, computed: u32, cached: u32) -> Work {
     let tokens = f64::from(computed);
     let pairs = tokens * (f64::from(cached) + tokens / 2.0) / 1e6;
     [waiting as f64 + tokens, 1.0, pairs]
+}
+
+/// Of an even number, the lower one of the two in the middle.
+fn lower_median(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let mut values: SmallVec<[f64; 32]> = values.collect();
+    let middle = values.len().checked_sub(1)? / 2;
+    let (_, median, _) = values.select_nth_unstable_by(middle, f64::total_cmp);
+    Some(*median)
 }
 
 /// A ratio of times as a pace, of which `share` counts.

@@ -95,6 +95,24 @@ fn a_slow_worker_is_known_by_its_turns_and_equals_stay_equal() {
     }
 }
 
+/// What an outlier takes is no measure of its equals: else one with turns would look quick beside one that
+/// has few, and keep them all.
+#[test]
+fn beside_a_very_slow_worker_equals_stay_equal_whoever_has_the_turns() {
+    for slow in [3.0, 8.0, 30.0, 300.0] {
+        let mut fleet = Fleet::new(&[slow, 1.0, 1.0]);
+        for n in 0..24 {
+            fleet.turn(n % 3, noise(n));
+        }
+        for n in 0..600 {
+            fleet.turn(2, noise(n));
+            assert_eq!(fleet.all()[1..], [(100, 100); 2], "{slow} times, after {n}");
+        }
+        let (prefill, decode) = fleet.all()[0];
+        assert!(prefill > 140 && decode > 140, "{slow}: {prefill}, {decode}");
+    }
+}
+
 #[test]
 fn who_is_new_or_has_rested_is_taken_for_usual() {
     let mut fleet = Fleet::new(&[1.0, 1.0, 3.0]);
